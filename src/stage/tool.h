@@ -1,0 +1,43 @@
+/* SPDX-License-Identifier: GPL-3.0-or-later */
+/* External programs: argv, no shell, LC_ALL=C, output captured, progress
+ * parsed, exit code judged by the caller. */
+#ifndef DW_TOOL_H
+#define DW_TOOL_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "diskwright/report.h"
+
+#define TOOL_ARGS 24
+
+struct tool_result {
+	int exit_code;       /* 0..255, or 128 + signal */
+	char *output;        /* stdout and stderr as they came, NUL-terminated; cut in the middle over 256 KiB */
+	size_t length;
+};
+
+enum tool_progress {
+	TOOL_NO_PROGRESS,
+	TOOL_E2FSCK,    /* adds "-C fd" */
+	TOOL_RESIZE2FS,/* no figures: what it prints is no use on a pipe */
+};
+
+/*
+ * Run ARGV (ARGV[0] looked up in PATH and /sbin, /usr/sbin, /usr/local/sbin),
+ * standard input from /dev/null, environment: PATH, LC_ALL=C, and nothing
+ * that changes e2fsprogs' behaviour.  PHASE names the work for progress.
+ * The child dies with this process (PDEATHSIG) and is stopped (SIGTERM, then
+ * SIGKILL) when dw_interrupted().  0 when it ran to its end (whatever
+ * exit_code); -ENOENT with a hint naming the Debian package when it is not
+ * installed; -EINTR when interrupted.
+ */
+int tool_run(const char *const *argv, enum tool_progress progress, const char *phase,
+	     struct tool_result *result, struct dw_report *report);
+
+void tool_result_free(struct tool_result *result);
+
+/* The last line of the output with something in it, for messages. */
+const char *tool_last_line(const struct tool_result *result, char *buffer, size_t size);
+
+#endif
