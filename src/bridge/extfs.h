@@ -56,8 +56,8 @@ bool extfs_super_is_guarded(const uint8_t *super);
 
 /*
  * Warm the page cache of PATH (a stage file that shows DEV) with what a full
- * check reads: bitmaps and the used part of the inode tables, with large
- * reads from several threads.  Best effort: never fails.
+ * check reads: descriptors, bitmaps and the used part of the inode tables.
+ * Best effort: never fails.
  */
 void extfs_warm(struct device *dev, const char *path);
 

@@ -1,21 +1,17 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 /*
- * A full check reads descriptors, bitmaps and inode tables in thousands of
- * small pieces; through the stage each is a round trip.  They are read here
- * beforehand, in large pieces and from several threads, and the page cache
- * serves the check.
+ * A full check reads descriptors, bitmaps and inode tables in many small
+ * pieces; through the stage each is a round trip.  The kernel is told of them
+ * beforehand, in large pieces, and reads ahead.  Measured on a 30 GB ext3 of
+ * 300 files, first check, median: 1.03 s without, 0.93 s so, and 1.25 s when
+ * they are read here by four threads with pread().
  */
 #include <fcntl.h>
-#include <pthread.h>
-#include <stdatomic.h>
-#include <stdlib.h>
 #include <unistd.h>
 
 #include "bridge/extfs_io.h"
 #include "core/extents.h"
 
-#define WARM_THREADS 4
-#define WARM_READ (1024 * 1024)
 /* A gap that is cheaper read than skipped. */
 #define WARM_GAP (256 * 1024)
 #define WARM_MAX (1024ull * 1024 * 1024)
@@ -25,8 +21,7 @@ struct warm {
 	uint64_t size;        /* of the filesystem's device */
 	struct extents ranges;
 	uint64_t total;       /* bytes asked for, gaps not counted */
-	int error;
-	atomic_size_t next;   /* the range to be read next */
+	int error;            /* from here on nothing is added */
 };
 
 static void add(struct warm *w, uint64_t block, uint64_t block_size, uint64_t length)
@@ -71,49 +66,19 @@ static void add_all(struct warm *w, ext2_filsys fs)
 		add_group(w, fs, g);
 }
 
-/* Close the small gaps, then cut into pieces that the threads can share. */
-static void arrange(struct warm *w)
+/* Ask for everything, small gaps included. */
+static void ask(const struct warm *w)
 {
-	struct extents pieces = { 0 };
+	const struct extent *list = w->ranges.list;
 	uint64_t start, end;
 
-	for (size_t i = 0; i < w->ranges.count && !w->error;) {
-		start = w->ranges.list[i].offset;
+	for (size_t i = 0; i < w->ranges.count;) {
+		start = list[i].offset;
 		do
-			end = w->ranges.list[i].offset + w->ranges.list[i].length;
-		while (++i < w->ranges.count && w->ranges.list[i].offset - end <= WARM_GAP);
-		for (; start < end && !w->error; start += WARM_READ)
-			/* Different values keep neighbours from being merged. */
-			w->error = extents_set(&pieces, start,
-					       end - start < WARM_READ ? end - start : WARM_READ,
-					       pieces.count);
+			end = list[i].offset + list[i].length;
+		while (++i < w->ranges.count && list[i].offset - end <= WARM_GAP);
+		posix_fadvise(w->fd, start, end - start, POSIX_FADV_WILLNEED);
 	}
-	extents_free(&w->ranges);
-	w->ranges = pieces;
-}
-
-static void *reader(void *opaque)
-{
-	struct warm *w = opaque;
-	void *buffer = malloc(WARM_READ);
-	size_t i;
-
-	while (buffer && (i = atomic_fetch_add(&w->next, 1)) < w->ranges.count)
-		if (pread(w->fd, buffer, w->ranges.list[i].length, w->ranges.list[i].offset) <= 0)
-			break;
-	free(buffer);
-	return NULL;
-}
-
-static void read_all(struct warm *w)
-{
-	pthread_t threads[WARM_THREADS];
-	int started = 0;
-
-	while (started < WARM_THREADS && pthread_create(&threads[started], NULL, reader, w) == 0)
-		started++;
-	while (started > 0)
-		pthread_join(threads[--started], NULL);
 }
 
 void extfs_warm(struct device *dev, const char *path)
@@ -129,9 +94,7 @@ void extfs_warm(struct device *dev, const char *path)
 		add_all(&w, fs);
 		ext2fs_free(fs);
 	}
-	arrange(&w);
-	if (!w.error)
-		read_all(&w);
+	ask(&w);
 	extents_free(&w.ranges);
 	close(w.fd);
 }

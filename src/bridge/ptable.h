@@ -44,6 +44,7 @@ struct ptable_area {
 struct ptable {
 	enum ptable_type type;
 	uint32_t sector_size;    /* 512 or 4096 */
+	uint64_t size;           /* bytes of the disk it was read from */
 	char id[37];             /* MBR: 8 hex digits; GPT: disk GUID; else "" */
 	uint64_t first_usable, end_usable; /* bytes: where partitions may lie */
 	bool hybrid;             /* GPT whose MBR has entries besides the protective one */

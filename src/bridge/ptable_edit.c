@@ -1,374 +1,388 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 /*
- * Changing tables, with libparted, on a skeleton: a sparse memory file of the
- * disk's size that holds only the table's own sectors.  What libparted must
- * leave alone is put back and compared before anything reaches the view.
+ * Changing tables.  The edits are first applied to the table as read, which
+ * shows whether the result would be sound; then libparted carries them out on
+ * a skeleton: a sparse memory file that holds only the table's own sectors.
+ * What libparted must leave alone is put back, the result is read and compared
+ * with what was planned, and only then does it reach the view.
  */
 #include <errno.h>
-#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
-#include <parted/parted.h>
+#include "bridge/ptable_internal.h"
+#include "bridge/ptable_parted.h"
 
-#include "bridge/ptable.h"
+struct editor {
+	struct device *view;
+	int fd;                /* the skeleton */
+	struct device *device; /* the same */
+	struct ptable before, planned, after;
+	struct dw_report *report;
+};
 
-#define MBR_BOOT_CODE 446 /* boot code and disk id */
-#define COPY 65536
+/* ---- the plan ---------------------------------------------------------- */
 
-/* ---- libparted's questions --------------------------------------------- */
-
-/*
- * libparted has one handler for the whole process and passes it no context,
- * so what it said has to be kept here.
- */
-static _Thread_local char parted_said[512];
-
-static PedExceptionOption on_exception(PedException *e)
+static struct partition *planned_find(struct editor *ed, int number)
 {
-	snprintf(parted_said, sizeof(parted_said), "%s", e->message);
-	if (e->options & PED_EXCEPTION_FIX)
-		return PED_EXCEPTION_FIX; /* a GPT's backup that is not at the end */
-	if (e->options & PED_EXCEPTION_OK)
-		return PED_EXCEPTION_OK;  /* the other copy of a GPT is used */
-	if (e->options & PED_EXCEPTION_IGNORE)
-		return PED_EXCEPTION_IGNORE;
-	return PED_EXCEPTION_CANCEL;
+	return (struct partition *)ptable_find(&ed->planned, number);
 }
 
-static int parted_fails(struct dw_report *report)
+static struct partition *planned_extended(struct editor *ed)
 {
-	return dw_fail(report, DW_REFUSED, EINVAL, "the partition table cannot be changed so: %s",
-		       parted_said[0] ? parted_said : "libparted gives no reason");
+	for (size_t i = 0; i < ed->planned.count; i++)
+		if (ed->planned.partitions[i].extended)
+			return &ed->planned.partitions[i];
+	return NULL;
 }
 
-/* ---- skeleton ---------------------------------------------------------- */
+/* The extended partition's own sector stays the chain's first EBR. */
+static void drop_ebr(struct editor *ed, uint64_t ebr)
+{
+	const struct partition *extended = planned_extended(ed);
+	struct ptable *t = &ed->planned;
+	size_t kept = 0;
 
-static int copy_range(struct device *view, int fd, uint64_t offset, uint64_t length)
+	for (size_t i = 0; i < t->area_count; i++)
+		if (t->areas[i].offset != ebr || (extended && extended->start == ebr))
+			t->areas[kept++] = t->areas[i];
+	t->area_count = kept;
+}
+
+static int plan_resize(struct editor *ed, const struct ptable_edit *e, struct partition *p)
+{
+	uint32_t unit = ed->planned.sector_size;
+
+	if (e->start % unit || e->length % unit || e->length == 0)
+		return dw_fail(ed->report, DW_USAGE, EINVAL, "the new place of partition %d is not in whole sectors",
+			       e->number);
+	if (e->start > ed->planned.size || e->length > INT64_MAX - e->start)
+		return dw_fail(ed->report, DW_USAGE, ERANGE, "the new place of partition %d is out of range", e->number);
+	if (p->mbr_type && (e->start / unit > UINT32_MAX || e->length / unit > UINT32_MAX))
+		return dw_fail(ed->report, DW_REFUSED, ERANGE,
+			       "an MBR cannot describe the new place of partition %d (%llu sectors from sector %llu)",
+			       e->number, (unsigned long long)(e->length / unit), (unsigned long long)(e->start / unit));
+	if (p->logical && p->start != e->start)
+		drop_ebr(ed, p->ebr);
+	p->start = e->start;
+	p->length = e->length;
+	return 0;
+}
+
+static int plan_edit(struct editor *ed, const struct ptable_edit *edits, size_t index)
+{
+	const struct ptable_edit *e = &edits[index];
+	struct partition *p = planned_find(ed, e->number);
+	size_t above;
+
+	for (size_t i = 0; i < index; i++)
+		if (edits[i].number == e->number)
+			return dw_fail(ed->report, DW_USAGE, EINVAL, "partition %d is to be changed twice", e->number);
+	if (!p)
+		return dw_fail(ed->report, DW_USAGE, ENOENT, "there is no partition %d", e->number);
+	if (e->what == PTABLE_RESIZE)
+		return plan_resize(ed, e, p);
+	if (p->logical)
+		drop_ebr(ed, p->ebr);
+	above = ed->planned.partitions + ed->planned.count - (p + 1);
+	memmove(p, p + 1, above * sizeof(*p));
+	ed->planned.count--;
+	return 0;
+}
+
+/* An extended partition follows a logical one that grows past its end. */
+static void plan_extended(struct editor *ed, const struct ptable_edit *edits, size_t count)
+{
+	struct partition *extended = planned_extended(ed);
+
+	for (size_t i = 0; i < count && extended; i++) {
+		const struct partition *p = planned_find(ed, edits[i].number);
+
+		if (edits[i].number == extended->number)
+			return;
+		if (p && p->logical && partition_end(p) > partition_end(extended))
+			extended->length = partition_end(p) - extended->start;
+	}
+}
+
+static bool holds_logicals(const struct ptable *t)
+{
+	bool logical = false, extended = false;
+
+	for (size_t i = 0; i < t->count; i++) {
+		logical |= t->partitions[i].logical;
+		extended |= t->partitions[i].extended;
+	}
+	return logical && !extended;
+}
+
+static int copy_table(const struct ptable *from, struct ptable *to)
+{
+	int r = 0;
+
+	*to = *from;
+	to->partitions = NULL;
+	to->areas = NULL;
+	to->count = to->area_count = 0;
+	for (size_t i = 0; i < from->count && r == 0; i++)
+		r = ptable_add_partition(to, &from->partitions[i]);
+	for (size_t i = 0; i < from->area_count && r == 0; i++)
+		r = ptable_add_area(to, from->areas[i].offset, from->areas[i].length, from->areas[i].backup);
+	return r;
+}
+
+/* What the table will be, on a disk of the view's size; refuses what is not sound. */
+static int plan_table(struct editor *ed, const struct ptable_edit *edits, size_t count)
+{
+	struct ptable *t = &ed->planned;
+	char defect[DW_PTABLE_DEFECT] = "";
+	int r = copy_table(&ed->before, t);
+
+	if (r == 0 && t->type == PTABLE_GPT && (t->size != ed->view->size || t->backup_misplaced))
+		t->end_usable = gpt_end_usable(ed->device, t->sector_size, ed->view->size);
+	t->size = ed->view->size;
+	for (size_t i = 0; i < count && r == 0; i++)
+		r = plan_edit(ed, edits, i);
+	if (r < 0)
+		return r;
+	plan_extended(ed, edits, count);
+	ptable_sort(t);
+	if (holds_logicals(t))
+		return dw_fail(ed->report, DW_REFUSED, ENOTEMPTY, "the extended partition still holds logical ones");
+	ptable_judge(t, defect);
+	if (t->end_usable <= t->first_usable)
+		ptable_defect(defect, "the disk is too small for its table");
+	return defect[0] ? dw_fail(ed->report, DW_REFUSED, EINVAL, "the edited table would not be sound: %s", defect)
+			 : 0;
+}
+
+/* ---- the skeleton ------------------------------------------------------ */
+
+static int copy_area(struct editor *ed, uint64_t offset, uint64_t length)
 {
 	uint8_t *buffer = malloc(length);
-	int r = buffer ? device_read(view, buffer, length, offset) : -ENOMEM;
+	int r = buffer ? device_read(ed->view, buffer, length, offset) : -ENOMEM;
 
-	if (r == 0 && pwrite(fd, buffer, length, offset) != (ssize_t)length)
-		r = -EIO;
+	/* libparted must not take boot code for something else, and needs none. */
+	if (r == 0 && offset == 0) {
+		memset(buffer, 0, MBR_ENTRIES);
+		memset(buffer + MBR_SIZE, 0, length - MBR_SIZE);
+	}
+	if (r == 0)
+		r = device_write(ed->device, buffer, length, offset);
 	free(buffer);
 	return r;
 }
 
-static int skeleton_make(struct device *view, const struct ptable *table)
+/*
+ * As large as the disk that TABLE was read from, or the view where that is
+ * larger.  Of a view that is shorter the backup's old place cannot be read.
+ */
+static int skeleton_make(struct editor *ed, const struct ptable *table)
 {
-	int fd = memfd_create("table", MFD_CLOEXEC), r = 0;
+	uint64_t size = table->size > ed->view->size ? table->size : ed->view->size;
+	int r = 0;
 
-	if (fd < 0)
+	ed->fd = memfd_create("table", MFD_CLOEXEC);
+	if (ed->fd < 0 || ftruncate(ed->fd, size) < 0)
 		return -errno;
-	if (ftruncate(fd, view->size) < 0)
-		r = -errno;
+	r = device_open_fd(ed->fd, false, &ed->device);
 	for (size_t i = 0; i < table->area_count && r == 0; i++) {
 		const struct ptable_area *a = &table->areas[i];
 
-		/* A backup may have stood behind the end of a disk that was cut. */
-		if (a->offset <= view->size && a->length <= view->size - a->offset)
-			r = copy_range(view, fd, a->offset, a->length);
+		if (a->offset <= ed->view->size && a->length <= ed->view->size - a->offset)
+			r = copy_area(ed, a->offset, a->length);
 	}
-	if (r < 0)
-		close(fd);
-	return r < 0 ? r : fd;
-}
-
-/* ---- the edits --------------------------------------------------------- */
-
-struct editor {
-	PedDevice *dev;
-	PedDisk *disk;
-	const struct ptable *table;
-	struct dw_report *report;
-};
-
-static int open_skeleton(struct editor *ed, int fd, uint64_t size)
-{
-	char path[64];
-
-	snprintf(path, sizeof(path), "/proc/self/fd/%d", fd);
-	ed->dev = ped_device_get(path);
-	if (!ed->dev)
-		return parted_fails(ed->report);
-	/* For a file libparted takes the sector size from the environment. */
-	ed->dev->sector_size = ed->dev->phys_sector_size = ed->table->sector_size;
-	ed->dev->length = size / ed->table->sector_size;
-	ed->disk = ped_disk_new(ed->dev);
-	return ed->disk ? 0 : parted_fails(ed->report);
-}
-
-static int set_geometry(struct editor *ed, PedPartition *part, uint64_t start, uint64_t length)
-{
-	PedSector unit = ed->table->sector_size, first = start / unit, count = length / unit;
-	PedGeometry *geometry = ped_geometry_new(ed->dev, first, count);
-	PedConstraint *exact = geometry ? ped_constraint_exact(geometry) : NULL;
-	int ok = exact && ped_disk_set_partition_geom(ed->disk, part, exact, first, first + count - 1) &&
-		 part->geom.start == first && part->geom.length == count;
-
-	if (exact)
-		ped_constraint_destroy(exact);
-	if (geometry)
-		ped_geometry_destroy(geometry);
-	return ok ? 0 : parted_fails(ed->report);
-}
-
-/* The extended partition follows a logical one that grows past its end. */
-static int extend_extended(struct editor *ed, uint64_t end)
-{
-	PedPartition *ext = ped_disk_extended_partition(ed->disk);
-	PedSector last = end / ed->table->sector_size - 1;
-
-	if (!ext || ext->geom.end >= last)
-		return 0;
-	return set_geometry(ed, ext, (uint64_t)ext->geom.start * ed->table->sector_size,
-			    (uint64_t)(last - ext->geom.start + 1) * ed->table->sector_size);
-}
-
-static int refuse_edit(struct editor *ed, const struct ptable_edit *e)
-{
-	const struct partition *p = ptable_find(ed->table, e->number);
-
-	if (!p)
-		return dw_fail(ed->report, DW_USAGE, ENOENT, "there is no partition %d", e->number);
-	if (p->extended && e->what == PTABLE_REMOVE)
-		for (size_t i = 0; i < ed->table->count; i++)
-			if (ed->table->partitions[i].logical)
-				return dw_fail(ed->report, DW_REFUSED, ENOTEMPTY,
-					       "the extended partition %d still holds logical ones", e->number);
-	if (e->what == PTABLE_RESIZE &&
-	    (e->start % ed->table->sector_size || e->length % ed->table->sector_size || e->length == 0))
-		return dw_fail(ed->report, DW_USAGE, EINVAL, "the new place of partition %d is not in whole sectors",
-			       e->number);
-	return 0;
-}
-
-/* By number as it was before any edit: found first, used later. */
-static int apply_edits(struct editor *ed, const struct ptable_edit *edits, size_t count)
-{
-	PedPartition **parts = calloc(count + 1, sizeof(*parts));
-	int r = parts ? 0 : -ENOMEM;
-
-	for (size_t i = 0; i < count && r == 0; i++) {
-		r = refuse_edit(ed, &edits[i]);
-		parts[i] = r < 0 ? NULL : ped_disk_get_partition(ed->disk, edits[i].number);
-		if (r == 0 && !parts[i])
-			r = dw_fail(ed->report, DW_FAILED, EINVAL, "libparted does not see partition %d",
-				    edits[i].number);
-	}
-	for (size_t i = 0; i < count && r == 0; i++)
-		if (edits[i].what == PTABLE_REMOVE && !ped_disk_delete_partition(ed->disk, parts[i]))
-			r = parted_fails(ed->report);
-	for (size_t i = 0; i < count && r == 0; i++) {
-		if (edits[i].what != PTABLE_RESIZE)
-			continue;
-		if (parts[i]->type & PED_PARTITION_LOGICAL)
-			r = extend_extended(ed, edits[i].start + edits[i].length);
-		if (r == 0)
-			r = set_geometry(ed, parts[i], edits[i].start, edits[i].length);
-	}
-	free(parts);
 	return r;
 }
 
-static int run_parted(int fd, uint64_t size, const struct ptable *table, const struct ptable_edit *edits,
-		      size_t count, struct dw_report *report)
+static int skeleton_read(struct editor *ed, struct ptable *table, const char *what)
 {
-	struct editor ed = { .table = table, .report = report };
-	PedExceptionHandler *before = ped_exception_get_handler();
-	int r;
+	char defect[DW_PTABLE_DEFECT];
+	uint32_t unit = ed->before.sector_size;
+	int r = ptable_read(ed->device, unit, table, defect, ed->report);
 
-	parted_said[0] = '\0';
-	ped_exception_set_handler(on_exception);
-	r = open_skeleton(&ed, fd, size);
+	return r == 0 && defect[0] ? dw_fail(ed->report, DW_REFUSED, EINVAL, "%s: %s", what, defect) : r;
+}
+
+static int skeleton_resize(struct editor *ed, uint64_t size)
+{
+	device_close(ed->device);
+	ed->device = NULL;
+	if (ftruncate(ed->fd, size) < 0)
+		return -errno;
+	return device_open_fd(ed->fd, false, &ed->device);
+}
+
+/*
+ * Partitions behind a new, nearer end must have gone before libparted accepts
+ * the disk at that size: two steps.
+ */
+static int skeleton_edit(struct editor *ed)
+{
+	uint64_t size = ed->device->size;
+	bool gpt = ed->before.type == PTABLE_GPT;
+	int r = gpt ? gpt_fit(ed->device, ed->before.sector_size) : 0;
+
 	if (r == 0)
-		r = apply_edits(&ed, edits, count);
-	if (r == 0 && !ped_disk_commit_to_dev(ed.disk))
-		r = parted_fails(report);
-	if (ed.disk)
-		ped_disk_destroy(ed.disk);
-	if (ed.dev)
-		ped_device_destroy(ed.dev);
-	ped_exception_set_handler(before);
+		r = parted_rewrite(ed->fd, size, &ed->before, &ed->planned, ed->report);
+	if (r < 0 || size == ed->view->size)
+		return r;
+	r = skeleton_resize(ed, ed->view->size);
+	if (r == 0 && gpt)
+		r = gpt_fit(ed->device, ed->before.sector_size);
+	if (r == 0 && gpt)
+		r = parted_rewrite(ed->fd, ed->view->size, &ed->planned, &ed->planned, ed->report);
+	return r;
+}
+
+/* What libparted had to leave alone; everything in sector 0 but changed entries. */
+static int skeleton_restore(struct editor *ed)
+{
+	uint32_t unit = ed->before.sector_size;
+	uint8_t was[4096], is[4096];
+	int r = device_read(ed->view, was, unit, 0);
+
+	if (r == 0)
+		r = device_read(ed->device, is, unit, 0);
+	if (r == 0) {
+		mbr_restore(was, is);
+		memcpy(is + MBR_SIZE, was + MBR_SIZE, unit - MBR_SIZE);
+		r = device_write(ed->device, is, unit, 0);
+	}
+	if (r == 0 && ed->before.type == PTABLE_GPT)
+		r = gpt_restore(ed->view, ed->device, unit, ed->report);
 	return r;
 }
 
 /* ---- comparing --------------------------------------------------------- */
 
-static const struct ptable_edit *edit_of(const struct ptable_edit *edits, size_t count, int number)
-{
-	for (size_t i = 0; i < count; i++)
-		if (edits[i].number == number)
-			return &edits[i];
-	return NULL;
-}
-
 static bool same_identity(const struct partition *a, const struct partition *b)
 {
-	return a->logical == b->logical && a->extended == b->extended && a->boot == b->boot &&
-	       a->mbr_type == b->mbr_type && a->attributes == b->attributes &&
-	       strcmp(a->type_guid, b->type_guid) == 0 && strcmp(a->guid, b->guid) == 0 &&
-	       strcmp(a->name, b->name) == 0;
+	return a->logical == b->logical && a->boot == b->boot && a->mbr_type == b->mbr_type &&
+	       a->attributes == b->attributes && strcmp(a->type_guid, b->type_guid) == 0 &&
+	       strcmp(a->guid, b->guid) == 0 && strcmp(a->name, b->name) == 0;
 }
 
-static const struct partition *find_start(const struct ptable *t, uint64_t start, bool extended)
+static int differs(struct editor *ed, const char *what, int number)
 {
-	for (size_t i = 0; i < t->count; i++)
-		if (t->partitions[i].start == start && t->partitions[i].extended == extended)
-			return &t->partitions[i];
-	return NULL;
-}
-
-static int changed(struct dw_report *report, const char *what, int number)
-{
-	return dw_fail(report, DW_FAILED, EINVAL,
-		       "the edited table differs from what was asked for (%s of partition %d); nothing is changed",
+	return dw_fail(ed->report, DW_FAILED, EINVAL,
+		       "libparted's table differs from what was asked for (%s of partition %d); nothing is changed",
 		       what, number);
 }
 
-/* Every partition is there as before, or as edited; nothing else is. */
-static int compare_tables(const struct ptable *before, const struct ptable *after,
-			  const struct ptable_edit *edits, size_t count, struct dw_report *report)
+/* Both are sorted: the same partitions are at the same index. */
+static int compare(struct editor *ed)
 {
-	size_t removed = 0;
+	const struct ptable *planned = &ed->planned, *after = &ed->after;
 
-	for (size_t i = 0; i < before->count; i++) {
-		const struct partition *p = &before->partitions[i], *q;
-		const struct ptable_edit *e = edit_of(edits, count, p->number);
-		uint64_t start = e ? e->start : p->start, length = e ? e->length : p->length;
+	if (after->count != planned->count || strcmp(after->id, planned->id) != 0 || after->backup_damaged ||
+	    after->backup_misplaced || (after->type == PTABLE_GPT && after->first_usable != planned->first_usable))
+		return dw_fail(ed->report, DW_FAILED, EINVAL,
+			       "libparted's table differs from what was asked for; nothing is changed");
+	for (size_t i = 0; i < planned->count; i++) {
+		const struct partition *p = &planned->partitions[i], *q = &after->partitions[i];
 
-		if (e && e->what == PTABLE_REMOVE) {
-			removed++;
-			continue;
-		}
-		q = find_start(after, start, p->extended);
-		if (!q)
-			return changed(report, "the place", p->number);
-		if (q->length != length && !(p->extended && !e && q->length > length))
-			return changed(report, "the length", p->number);
+		if (q->start != p->start || q->length != p->length || q->extended != p->extended)
+			return differs(ed, "the place", p->number);
 		if (!same_identity(p, q))
-			return changed(report, "the identity", p->number);
+			return differs(ed, "the type or name", p->number);
 		if (!p->logical && q->number != p->number)
-			return changed(report, "the number", p->number);
-		if (q->number != p->number)
-			dw_note(report, "Partition %d becomes partition %d: whatever names it by number (fstab, boot loader) has to follow.",
-				p->number, q->number);
+			return differs(ed, "the number", p->number);
 	}
-	if (after->count != before->count - removed)
-		return changed(report, "the number of partitions, instead", 0);
-	if (strcmp(before->id, after->id) != 0)
-		return dw_fail(report, DW_FAILED, EINVAL, "the edited table has another disk id; nothing is changed");
 	return 0;
 }
 
-/* Boot code and disk id are not libparted's business. */
-static int keep_boot_code(struct device *view, int fd)
+static void note_numbers(struct editor *ed)
 {
-	uint8_t code[MBR_BOOT_CODE];
-	int r = device_read(view, code, sizeof(code), 0);
+	for (size_t i = 0; i < ed->planned.count; i++) {
+		int was = ed->planned.partitions[i].number, is = ed->after.partitions[i].number;
 
-	return r < 0 ? r : pwrite(fd, code, sizeof(code), 0) == sizeof(code) ? 0 : -EIO;
-}
-
-static int check_skeleton(int fd, const struct ptable *before, const struct ptable_edit *edits,
-			  size_t count, struct dw_report *report)
-{
-	char defect[DW_PTABLE_DEFECT];
-	struct ptable after;
-	struct device *dev;
-	int r = device_open_fd(fd, true, &dev);
-
-	if (r < 0)
-		return r;
-	r = ptable_read(dev, before->sector_size, &after, defect, report);
-	if (r == 0 && defect[0])
-		r = dw_fail(report, DW_REFUSED, EINVAL, "the edited table would be damaged: %s", defect);
-	if (r == 0)
-		r = compare_tables(before, &after, edits, count, report);
-	if (r == 0 && (after.backup_damaged || after.backup_misplaced))
-		r = dw_fail(report, DW_FAILED, EINVAL, "the edited GPT's backup is not right; nothing is changed");
-	ptable_free(&after);
-	device_close(dev);
-	return r;
+		if (is != was)
+			dw_note(ed->report, "Partition %d becomes partition %d: whatever names it by number (fstab, boot loader) has to follow.",
+				was, is);
+	}
 }
 
 /* ---- back to the view -------------------------------------------------- */
 
-struct merge_back {
-	struct device *view;
-	int before, after;
-	uint32_t unit;
-};
-
-/* A skeleton knows only the table's sectors: so does what is written back. */
-static int merge_extent(void *opaque, uint64_t offset, uint64_t length, enum device_extent_kind kind)
+static int write_back(struct editor *ed)
 {
-	struct merge_back *m = opaque;
-	uint8_t was[COPY], is[COPY];
+	uint32_t unit = ed->after.sector_size;
+	uint8_t was[4096], is[4096];
 	int r = 0;
 
-	if (kind == DEVICE_ZERO)
-		return 0;
-	for (uint64_t done = 0, n; done < length && r == 0; done += n) {
-		n = length - done < COPY ? length - done : COPY;
-		if (pread(m->before, was, n, offset + done) != (ssize_t)n ||
-		    pread(m->after, is, n, offset + done) != (ssize_t)n)
-			return -EIO;
-		for (uint64_t i = 0; i + m->unit <= n && r == 0; i += m->unit)
-			if (memcmp(was + i, is + i, m->unit) != 0)
-				r = device_write(m->view, is + i, m->unit, offset + done + i);
+	for (size_t i = 0; i < ed->after.area_count && r == 0; i++) {
+		const struct ptable_area *a = &ed->after.areas[i];
+
+		for (uint64_t done = 0; done < a->length && r == 0; done += unit) {
+			r = device_read(ed->view, was, unit, a->offset + done);
+			if (r == 0)
+				r = device_read(ed->device, is, unit, a->offset + done);
+			if (r == 0 && memcmp(was, is, unit) != 0)
+				r = device_write(ed->view, is, unit, a->offset + done);
+		}
 	}
-	return r;
-}
-
-static int write_back(struct device *view, int before, int after, uint32_t unit)
-{
-	struct merge_back m = { view, before, after, unit };
-	struct device *dev;
-	int r = device_open_fd(after, true, &dev);
-
-	if (r < 0)
-		return r;
-	r = device_extents(dev, 0, dev->size, merge_extent, &m);
-	device_close(dev);
 	return r;
 }
 
 /* ---- entry ------------------------------------------------------------- */
 
-int ptable_edit(struct device *view, const struct ptable *table, const struct ptable_edit *edits,
-		size_t count, struct dw_report *report)
+static int refuse_table(const struct ptable *table, struct dw_report *report)
 {
-	int before = -1, after = -1, r = 0;
-
 	if (table->type == PTABLE_NONE)
 		return dw_fail(report, DW_REFUSED, EINVAL, "there is no partition table");
-	if (table->type == PTABLE_MBR && count == 0)
-		return 0;
 	if (table->hybrid) {
 		dw_fail(report, DW_REFUSED, ENOTSUP, "the GPT has a hybrid MBR beside it, which would be lost");
 		dw_hint(report, "gdisk can change such a table and keep or remove the hybrid MBR");
 		return -ENOTSUP;
 	}
-	before = skeleton_make(view, table);
-	after = before < 0 ? before : skeleton_make(view, table);
-	if (after < 0)
-		r = after;
+	return 0;
+}
+
+static int edit(struct editor *ed, const struct ptable *table, const struct ptable_edit *edits, size_t count)
+{
+	int r = skeleton_make(ed, table);
+
+	ed->before.sector_size = table->sector_size;
 	if (r == 0)
-		r = run_parted(after, view->size, table, edits, count, report);
+		r = skeleton_read(ed, &ed->before, "the partition table is damaged and is left as it is");
 	if (r == 0)
-		r = keep_boot_code(view, after);
+		r = refuse_table(&ed->before, ed->report);
 	if (r == 0)
-		r = check_skeleton(after, table, edits, count, report);
+		r = plan_table(ed, edits, count);
 	if (r == 0)
-		r = write_back(view, before, after, table->sector_size);
-	if (before >= 0)
-		close(before);
-	if (after >= 0)
-		close(after);
+		r = skeleton_edit(ed);
+	if (r == 0)
+		r = skeleton_restore(ed);
+	if (r == 0)
+		r = skeleton_read(ed, &ed->after, "the edited table would not be sound");
+	if (r == 0)
+		r = compare(ed);
+	if (r == 0)
+		r = write_back(ed);
+	if (r == 0)
+		note_numbers(ed);
+	return r;
+}
+
+int ptable_edit(struct device *view, const struct ptable *table, const struct ptable_edit *edits,
+		size_t count, struct dw_report *report)
+{
+	struct editor ed = { .view = view, .fd = -1, .report = report };
+	int r = refuse_table(table, report);
+
+	if (r < 0 || (table->type == PTABLE_MBR && count == 0))
+		return r;
+	r = edit(&ed, table, edits, count);
+	ptable_free(&ed.before);
+	ptable_free(&ed.planned);
+	ptable_free(&ed.after);
+	device_close(ed.device);
+	if (ed.fd >= 0)
+		close(ed.fd);
 	return r < 0 ? dw_fail(report, DW_FAILED, -r, "cannot change the partition table: %s", strerror(-r)) : 0;
 }

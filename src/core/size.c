@@ -95,19 +95,20 @@ DW_EXPORT int dw_size_parse(const char *text, struct dw_size *out)
 
 DW_EXPORT const char *dw_size_format(uint64_t bytes, char text[DW_SIZE_TEXT])
 {
-	uint64_t whole = bytes, rest = 0;
-	int unit = -1;
+	uint64_t factor = 1;
+	int unit = -1, whole, tenths;
 
-	while (whole >= 1024) {
-		rest = whole % 1024;
-		whole /= 1024;
+	while (bytes / factor >= 1024) {
+		factor *= 1024;
 		unit++;
 	}
+	whole = bytes / factor;
+	tenths = bytes % factor * 10 / factor; /* below 2^60 * 10: fits */
 	if (unit < 0)
-		snprintf(text, DW_SIZE_TEXT, "%d B", (int)bytes);
-	else if (rest * 10 / 1024 == 0)
-		snprintf(text, DW_SIZE_TEXT, "%d %ciB", (int)whole, units[unit]);
+		snprintf(text, DW_SIZE_TEXT, "%d B", whole);
+	else if (tenths == 0)
+		snprintf(text, DW_SIZE_TEXT, "%d %ciB", whole, units[unit]);
 	else
-		snprintf(text, DW_SIZE_TEXT, "%d.%d %ciB", (int)whole, (int)(rest * 10 / 1024), units[unit]);
+		snprintf(text, DW_SIZE_TEXT, "%d.%d %ciB", whole, tenths, units[unit]);
 	return text;
 }

@@ -214,10 +214,21 @@ static int fill_partition(struct builder *b, const struct partition *p, struct d
 	return p->extended ? 0 : node_content(b, node);
 }
 
-/* What a sector in front of a logical partition takes, too. */
-static uint64_t taken_from(const struct partition *p)
+static uint64_t later(uint64_t a, uint64_t b)
 {
-	return p->logical && p->ebr < p->start ? p->ebr : p->start;
+	return a > b ? a : b;
+}
+
+/* The gap that ends where P starts, without P's EBR, wherever in it that lies. */
+static int add_gap(struct builder *b, struct dw_node *parent, uint64_t start, const struct partition *p)
+{
+	int r = 0;
+
+	if (p->logical && p->ebr >= start && p->ebr < p->start) {
+		r = add_free(b, parent, start, p->ebr);
+		start = p->ebr + b->table->sector_size;
+	}
+	return r < 0 ? r : add_free(b, parent, start, p->start);
 }
 
 /*
@@ -227,7 +238,6 @@ static uint64_t taken_from(const struct partition *p)
 static int fill(struct builder *b, struct dw_node *parent, bool logical, uint64_t start, uint64_t end)
 {
 	const struct ptable *t = b->table;
-	uint64_t sector = t->sector_size;
 	int r = 0;
 
 	for (size_t i = 0; i < t->count && r == 0; i++) {
@@ -236,7 +246,7 @@ static int fill(struct builder *b, struct dw_node *parent, bool logical, uint64_
 
 		if (p->logical != logical)
 			continue;
-		r = add_free(b, parent, start, taken_from(p));
+		r = add_gap(b, parent, start, p);
 		if (r < 0)
 			break;
 		node = add_child(parent);
@@ -245,9 +255,9 @@ static int fill(struct builder *b, struct dw_node *parent, bool logical, uint64_
 		r = fill_partition(b, p, node);
 		if (r == 0 && p->extended && !logical)
 			/* Its first sector is the first EBR. */
-			r = fill(b, node, true, p->start + sector, p->start + p->length);
-		if (p->start + p->length > start)
-			start = p->start + p->length;
+			r = fill(b, node, true, p->start + t->sector_size,
+				 p->start + p->length);
+		start = later(start, p->start + p->length);
 	}
 	return r < 0 ? r : add_free(b, parent, start, end);
 }
@@ -256,7 +266,7 @@ static int fill_disk(struct builder *b, struct dw_node *disk, const char *defect
 {
 	const struct ptable *t = b->table;
 	/* The first MiB is the boot loader's. */
-	uint64_t first = t->first_usable > FREE_MIN ? t->first_usable : FREE_MIN;
+	uint64_t first = later(t->first_usable, FREE_MIN);
 
 	disk->kind = DW_NODE_DISK;
 	disk->length = b->disk->size;
@@ -332,7 +342,9 @@ DW_EXPORT const struct dw_node *dw_tree_find(const struct dw_node *disk, int num
 	for (size_t i = 0; i < disk->child_count && !found; i++) {
 		const struct dw_node *child = &disk->children[i];
 
-		found = child->number == number ? child : dw_tree_find(child, number);
+		found = child->kind != DW_NODE_FREE && child->number == number
+				? child
+				: dw_tree_find(child, number);
 	}
 	return found;
 }

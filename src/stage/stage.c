@@ -1,19 +1,16 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 /*
- * One directory with one file per shown device, over FUSE's low-level API.
+ * The stage's directory, mount and files.
  *
- * Every stage_show() makes a new inode, so that nothing the kernel cached of
- * an earlier file with another size can be seen.  The page cache is kept and
- * writes are cached (with direct_io the programs are ten times slower); what
- * the programs wrote is complete in the device after stage_flush().
+ * A process that waits for its own FUSE threads in a system call cannot be
+ * killed: the threads die first, and the descriptor whose last close would
+ * end the wait is held by the waiting thread.  So nothing here touches a file
+ * on the stage: a child does it, which has closed that descriptor.
  */
-#define FUSE_USE_VERSION 312
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
-#include <fuse_lowlevel.h>
-#include <linux/falloc.h>
-#include <pthread.h>
+#include <limits.h>
 #include <sched.h>
 #include <signal.h>
 #include <stdio.h>
@@ -24,345 +21,157 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "stage/stage.h"
+#include "stage/internal.h"
+#include "stage/tool.h"
 
 #define PREFIX "diskwright-stage-"
-#define TIMEOUT 3600.0
-#define REQUEST (1024 * 1024)
-#define READAHEAD (1024 * 1024)
-#define WORKERS 4
-#define FILES_MAX 8
+#define OPTIONS "fsname=diskwright,subtype=stage"
 
-struct file {
-	fuse_ino_t inode;    /* 0: free slot */
-	struct device *dev;
-	char name[64];
-	char *path;
-	int error;           /* the first error a write met */
-};
+/* ---- what killed runs left behind -------------------------------------- */
 
-struct stage {
-	char *directory;
-	struct fuse_session *session;
-	pthread_t loop;
-	bool looping, mounted;
-	pthread_mutex_t lock;
-	fuse_ino_t next;
-	struct file files[FILES_MAX];
-};
-
-static struct file *find_inode(struct stage *s, fuse_ino_t inode)
+/* Is NAME the directory of a process that is no more? */
+static bool is_leftover(const char *name)
 {
-	for (int i = 0; i < FILES_MAX; i++)
-		if (s->files[i].inode && s->files[i].inode == inode)
-			return &s->files[i];
-	return NULL;
+	long pid;
+
+	if (strncmp(name, PREFIX, strlen(PREFIX)) != 0)
+		return false;
+	pid = strtol(name + strlen(PREFIX), NULL, 10);
+	return pid > 0 && pid <= INT_MAX && kill(pid, 0) < 0 && errno == ESRCH;
 }
 
-static struct file *find_name(struct stage *s, const char *name)
+static void detach(const char *path)
 {
-	for (int i = 0; i < FILES_MAX; i++)
-		if (s->files[i].inode && strcmp(s->files[i].name, name) == 0)
-			return &s->files[i];
-	return NULL;
+	const char *argv[] = { "fusermount3", "-u", "-z", "-q", "--", path, NULL };
+	struct tool_result result;
+
+	if (umount2(path, MNT_DETACH | UMOUNT_NOFOLLOW) == 0)
+		return;
+	if (tool_run(argv, TOOL_NO_PROGRESS, NULL, &result, NULL) == 0)
+		tool_result_free(&result);
 }
 
-/* The device behind an inode; it stays until stage_hide(), which comes when
- * no program has the file open any more. */
-static struct device *device_of(fuse_req_t req, fuse_ino_t inode)
-{
-	struct stage *s = fuse_req_userdata(req);
-	struct file *f;
-
-	pthread_mutex_lock(&s->lock);
-	f = find_inode(s, inode);
-	pthread_mutex_unlock(&s->lock);
-	return f ? f->dev : NULL;
-}
-
-static void remember(fuse_req_t req, fuse_ino_t inode, int r)
-{
-	struct stage *s = fuse_req_userdata(req);
-	struct file *f;
-
-	pthread_mutex_lock(&s->lock);
-	f = find_inode(s, inode);
-	if (f && r < 0 && f->error == 0)
-		f->error = r;
-	pthread_mutex_unlock(&s->lock);
-}
-
-/* ---- FUSE --------------------------------------------------------------- */
-
-static bool fill_attr(fuse_req_t req, fuse_ino_t inode, struct stat *st)
-{
-	struct device *dev = inode == FUSE_ROOT_ID ? NULL : device_of(req, inode);
-
-	memset(st, 0, sizeof(*st));
-	st->st_ino = inode;
-	st->st_uid = getuid();
-	st->st_gid = getgid();
-	st->st_nlink = 1;
-	st->st_mode = inode == FUSE_ROOT_ID ? S_IFDIR | 0700 : S_IFREG | 0600;
-	if (dev) {
-		st->st_size = dev->size;
-		st->st_blocks = dev->size / 512;
-		st->st_blksize = 4096;
-	}
-	return dev || inode == FUSE_ROOT_ID;
-}
-
-static void op_init(void *opaque, struct fuse_conn_info *conn)
-{
-	conn->want |= conn->capable & (FUSE_CAP_WRITEBACK_CACHE | FUSE_CAP_ASYNC_READ | FUSE_CAP_PARALLEL_DIROPS);
-	conn->max_write = REQUEST;
-	conn->max_readahead = READAHEAD;
-}
-
-static void op_lookup(fuse_req_t req, fuse_ino_t parent, const char *name)
-{
-	struct stage *s = fuse_req_userdata(req);
-	struct fuse_entry_param e = { .attr_timeout = TIMEOUT };
-	struct file *f;
-
-	pthread_mutex_lock(&s->lock);
-	f = find_name(s, name);
-	e.ino = f ? f->inode : 0;
-	pthread_mutex_unlock(&s->lock);
-	/* A name is not cached: the next one shown under it is another inode. */
-	if (e.ino && fill_attr(req, e.ino, &e.attr))
-		fuse_reply_entry(req, &e);
-	else
-		fuse_reply_err(req, ENOENT);
-}
-
-static void op_getattr(fuse_req_t req, fuse_ino_t inode, struct fuse_file_info *fi)
+static void remove_leftover(const char *path)
 {
 	struct stat st;
+	int r = lstat(path, &st);
 
-	if (fill_attr(req, inode, &st))
-		fuse_reply_attr(req, &st, TIMEOUT);
-	else
-		fuse_reply_err(req, ENOENT);
-}
-
-/* Truncation and times: without effect, answered with the true size. */
-static void op_setattr(fuse_req_t req, fuse_ino_t inode, struct stat *attr, int to_set,
-		       struct fuse_file_info *fi)
-{
-	op_getattr(req, inode, fi);
-}
-
-static void op_open(fuse_req_t req, fuse_ino_t inode, struct fuse_file_info *fi)
-{
-	struct device *dev = device_of(req, inode);
-
-	if (!dev) {
-		fuse_reply_err(req, ENOENT);
-	} else if (dev->read_only && (fi->flags & O_ACCMODE) != O_RDONLY) {
-		fuse_reply_err(req, EROFS);
-	} else {
-		fi->keep_cache = 1;
-		fi->direct_io = 0;
-		fuse_reply_open(req, fi);
+	/* Nobody answers on this mount any more. */
+	if (r < 0 && errno == ENOTCONN) {
+		detach(path);
+		r = lstat(path, &st);
 	}
+	if (r == 0 && S_ISDIR(st.st_mode) && st.st_uid == geteuid())
+		rmdir(path);
 }
 
-static void op_read(fuse_req_t req, fuse_ino_t inode, size_t size, off_t offset, struct fuse_file_info *fi)
-{
-	struct device *dev = device_of(req, inode);
-	char *buffer;
-	int r;
-
-	if (!dev || (uint64_t)offset >= dev->size) {
-		fuse_reply_buf(req, NULL, 0);
-		return;
-	}
-	if (size > dev->size - offset)
-		size = dev->size - offset;
-	buffer = malloc(size);
-	r = buffer ? device_read(dev, buffer, size, offset) : -ENOMEM;
-	if (r < 0)
-		fuse_reply_err(req, -r);
-	else
-		fuse_reply_buf(req, buffer, size);
-	free(buffer);
-}
-
-static void op_write(fuse_req_t req, fuse_ino_t inode, const char *buffer, size_t size, off_t offset,
-		     struct fuse_file_info *fi)
-{
-	struct device *dev = device_of(req, inode);
-	int r;
-
-	if (!dev)
-		r = -EIO;
-	else if ((uint64_t)offset > dev->size || size > dev->size - offset)
-		r = -ENOSPC;
-	else
-		r = device_write(dev, buffer, size, offset);
-	remember(req, inode, r);
-	if (r < 0)
-		fuse_reply_err(req, -r);
-	else
-		fuse_reply_write(req, size);
-}
-
-static void op_fallocate(fuse_req_t req, fuse_ino_t inode, int mode, off_t offset, off_t length,
-			 struct fuse_file_info *fi)
-{
-	struct device *dev = device_of(req, inode);
-	int r = -EOPNOTSUPP;
-
-	if (dev && (uint64_t)offset <= dev->size && (uint64_t)length <= dev->size - offset) {
-		if (mode & (FALLOC_FL_PUNCH_HOLE | FALLOC_FL_ZERO_RANGE))
-			r = device_zero(dev, offset, length);
-		else if ((mode & ~FALLOC_FL_KEEP_SIZE) == 0)
-			r = 0;
-	}
-	fuse_reply_err(req, -r);
-}
-
-static void op_flush(fuse_req_t req, fuse_ino_t inode, struct fuse_file_info *fi)
-{
-	fuse_reply_err(req, 0);
-}
-
-static void op_fsync(fuse_req_t req, fuse_ino_t inode, int datasync, struct fuse_file_info *fi)
-{
-	fuse_reply_err(req, 0);
-}
-
-static const struct fuse_lowlevel_ops stage_ops = {
-	.init = op_init, .lookup = op_lookup, .getattr = op_getattr, .setattr = op_setattr,
-	.open = op_open, .read = op_read, .write = op_write, .fallocate = op_fallocate,
-	.flush = op_flush, .fsync = op_fsync,
-};
-
-static void *loop(void *opaque)
-{
-	struct stage *s = opaque;
-	struct fuse_loop_config *config = fuse_loop_cfg_create();
-
-	fuse_loop_cfg_set_max_threads(config, WORKERS);
-	fuse_session_loop_mt(s->session, config);
-	fuse_loop_cfg_destroy(config);
-	return NULL;
-}
-
-/* ---- mounting ----------------------------------------------------------- */
-
-static void unmount_stale(const char *path)
-{
-	pid_t pid;
-
-	if (umount2(path, MNT_DETACH) == 0)
-		return;
-	pid = fork();
-	if (pid == 0) {
-		int null = open("/dev/null", O_RDWR);
-
-		dup2(null, 1);
-		dup2(null, 2);
-		execlp("fusermount3", "fusermount3", "-u", "-z", "-q", path, (char *)NULL);
-		_exit(127);
-	}
-	if (pid > 0)
-		waitpid(pid, NULL, 0);
-}
-
-/* What runs that were killed left behind: their process is no more. */
-static void clean_up(const char *directory)
+static void remove_leftovers(const char *directory)
 {
 	DIR *d = opendir(directory);
 	struct dirent *e;
-	char path[4096];
+	char *path;
 
 	while (d && (e = readdir(d))) {
-		long pid;
-
-		if (strncmp(e->d_name, PREFIX, strlen(PREFIX)) != 0)
-			continue;
-		pid = strtol(e->d_name + strlen(PREFIX), NULL, 10);
-		if (pid <= 0 || kill(pid, 0) == 0 || errno != ESRCH)
-			continue;
-		snprintf(path, sizeof(path), "%s/%s", directory, e->d_name);
-		if (rmdir(path) < 0 && errno != ENOENT) {
-			unmount_stale(path);
-			rmdir(path);
+		if (is_leftover(e->d_name) && asprintf(&path, "%s/%s", directory, e->d_name) >= 0) {
+			remove_leftover(path);
+			free(path);
 		}
 	}
 	if (d)
 		closedir(d);
 }
 
-static int no_fuse(struct dw_report *report, const char *what)
-{
-	dw_fail(report, DW_REFUSED, ENODEV, "the rehearsal needs FUSE: %s", what);
-	dw_hint(report, "`apt-get install fuse3` and `modprobe fuse`");
-	return -ENODEV;
-}
+/* ---- mounting ---------------------------------------------------------- */
 
-/* As root in a mount namespace of this thread: the mount cannot be left over. */
-static int mount_privately(struct stage *s)
+/* Is FUSE there for this user? */
+static int check_fuse(struct dw_report *report)
 {
-	if (geteuid() != 0)
-		return 0;
-	if (unshare(CLONE_NEWNS) < 0)
-		return 0; /* not allowed here: mount where everybody sees it */
-	return mount("none", "/", NULL, MS_REC | MS_PRIVATE, NULL) < 0 ? -errno : 0;
-}
-
-static int start_session(struct stage *s, struct dw_report *report)
-{
-	static char name[] = "diskwright", options[] = "-ofsname=diskwright,subtype=stage";
-	char *argv[] = { name, options, NULL };
-	struct fuse_args args = FUSE_ARGS_INIT(2, argv);
-	sigset_t all, before;
+	const char *argv[] = { "fusermount3", "-V", NULL };
+	struct tool_result result;
 	int fd = open("/dev/fuse", O_RDWR | O_CLOEXEC), r;
 
-	if (fd < 0)
-		return no_fuse(report, errno == EACCES ? "/dev/fuse is not open to this user"
-						       : "/dev/fuse is not there");
+	if (fd < 0) {
+		r = dw_fail(report, DW_REFUSED, ENODEV, "the rehearsal needs FUSE: /dev/fuse: %s",
+			    strerror(errno));
+		dw_hint(report, errno == EACCES || errno == EPERM
+					? "the user must be allowed to open /dev/fuse"
+					: "`modprobe fuse`");
+		return r;
+	}
 	close(fd);
-	mount_privately(s);
-	s->session = fuse_session_new(&args, &stage_ops, sizeof(stage_ops), s);
-	fuse_opt_free_args(&args);
-	if (!s->session || fuse_session_mount(s->session, s->directory) < 0)
-		return no_fuse(report, "it cannot be mounted");
+	if (geteuid() == 0)
+		return 0;
+	r = tool_run(argv, TOOL_NO_PROGRESS, NULL, &result, report);
+	if (r == 0)
+		tool_result_free(&result);
+	return r;
+}
+
+/*
+ * A mount namespace of this thread's own (and of the threads and programs it
+ * starts), gone with the last of them.  What others mount and unmount is
+ * still seen here.  Where that is not allowed, everybody sees the stage.
+ */
+static void leave_namespace(void)
+{
+	if (unshare(CLONE_NEWNS) == 0)
+		mount("none", "/", NULL, MS_REC | MS_SLAVE, NULL);
+}
+
+static int mount_stage(struct stage *s, struct dw_report *report)
+{
+	bool root = geteuid() == 0;
+	int r = check_fuse(report);
+
+	if (r < 0)
+		return r;
+	if (root)
+		leave_namespace();
+	s->session = serve_new(s, root ? OPTIONS : OPTIONS ",auto_unmount");
+	if (!s->session)
+		return dw_fail(report, DW_FAILED, ENOMEM, "cannot start FUSE");
+	if (fuse_session_mount(s->session, s->directory) < 0) {
+		r = dw_fail(report, DW_REFUSED, ENODEV, "the rehearsal needs FUSE, and it cannot be mounted");
+		dw_hint(report, "in a container, FUSE must be allowed from outside");
+		return r;
+	}
 	s->mounted = true;
-	/* Signals are for the thread that asked. */
-	sigfillset(&all);
-	pthread_sigmask(SIG_SETMASK, &all, &before);
-	r = pthread_create(&s->loop, NULL, loop, s);
-	pthread_sigmask(SIG_SETMASK, &before, NULL);
-	s->looping = r == 0;
-	return r ? dw_fail(report, DW_FAILED, r, "cannot start the stage: %s", strerror(r)) : 0;
+	r = serve_start(s);
+	return r < 0 ? dw_fail(report, DW_FAILED, -r, "cannot start the stage: %s", strerror(-r)) : 0;
+}
+
+static int make_directory(struct stage *s, const char *directory, struct dw_report *report)
+{
+	int r;
+
+	if (asprintf(&s->directory, "%s/" PREFIX "%ld-XXXXXX", directory, (long)getpid()) < 0) {
+		s->directory = NULL;
+		return -ENOMEM;
+	}
+	if (mkdtemp(s->directory))
+		return 0;
+	r = dw_fail(report, DW_REFUSED, errno, "cannot make a directory in %s: %s", directory,
+		    strerror(errno));
+	dw_hint(report, "set TMPDIR to a directory that can be written");
+	free(s->directory);
+	s->directory = NULL;
+	return r;
 }
 
 int stage_open(const char *directory, struct stage **out, struct dw_report *report)
 {
 	struct stage *s = calloc(1, sizeof(*s));
-	int r = 0;
+	int r;
 
 	*out = NULL;
 	if (!s)
 		return -ENOMEM;
-	clean_up(directory);
-	pthread_mutex_init(&s->lock, NULL);
+	pthread_rwlock_init(&s->lock, NULL);
 	s->next = FUSE_ROOT_ID + 1;
-	if (asprintf(&s->directory, "%s/" PREFIX "%ld-XXXXXX", directory, (long)getpid()) < 0) {
-		s->directory = NULL;
-		r = -ENOMEM;
-	} else if (!mkdtemp(s->directory)) {
-		r = dw_fail(report, DW_REFUSED, errno, "cannot make a directory in %s: %s", directory,
-			    strerror(errno));
-		dw_hint(report, "set TMPDIR to a directory that can be written");
-		free(s->directory);
-		s->directory = NULL;
-	}
+	remove_leftovers(directory);
+	r = make_directory(s, directory, report);
 	if (r == 0)
-		r = start_session(s, report);
+		r = mount_stage(s, report);
 	if (r < 0) {
 		stage_close(s);
 		return r;
@@ -375,79 +184,105 @@ void stage_close(struct stage *s)
 {
 	if (!s)
 		return;
-	if (s->mounted) {
-		fuse_session_exit(s->session);
+	serve_stop(s);
+	/* This closes /dev/fuse first: the kernel waits for no answer any more. */
+	if (s->mounted)
 		fuse_session_unmount(s->session);
-	}
-	if (s->looping)
-		pthread_join(s->loop, NULL);
 	if (s->session)
 		fuse_session_destroy(s->session);
 	if (s->directory)
 		rmdir(s->directory);
-	for (int i = 0; i < FILES_MAX; i++)
+	for (int i = 0; i < STAGE_FILES; i++)
 		free(s->files[i].path);
-	pthread_mutex_destroy(&s->lock);
+	pthread_rwlock_destroy(&s->lock);
 	free(s->directory);
 	free(s);
 }
 
-/* ---- files -------------------------------------------------------------- */
+/* ---- files ------------------------------------------------------------- */
+
+static struct stage_file *find(struct stage *s, const char *name)
+{
+	for (int i = 0; i < STAGE_FILES; i++)
+		if (s->files[i].inode && strcmp(s->files[i].name, name) == 0)
+			return &s->files[i];
+	return NULL;
+}
+
+static struct stage_file *free_slot(struct stage *s)
+{
+	for (int i = 0; i < STAGE_FILES; i++)
+		if (!s->files[i].inode)
+			return &s->files[i];
+	return NULL;
+}
 
 int stage_show(struct stage *s, const char *name, struct device *dev, const char **path,
 	       struct dw_report *report)
 {
-	struct file *f = NULL;
-	int r = 0;
+	struct stage_file *f = free_slot(s);
 
-	pthread_mutex_lock(&s->lock);
-	for (int i = 0; i < FILES_MAX && !f; i++)
-		if (!s->files[i].inode)
-			f = &s->files[i];
-	if (!f || find_name(s, name) || strlen(name) >= sizeof(f->name))
-		r = -EINVAL;
-	else if (asprintf(&f->path, "%s/%s", s->directory, name) < 0)
-		r = -ENOMEM;
-	if (r == 0) {
-		strcpy(f->name, name);
-		f->dev = dev;
-		f->error = 0;
-		f->inode = s->next++;
-		*path = f->path;
+	if (!f || find(s, name) || strlen(name) >= STAGE_NAME_MAX)
+		return dw_fail(report, DW_FAILED, EINVAL, "no place for %s on the stage", name);
+	if (asprintf(&f->path, "%s/%s", s->directory, name) < 0) {
+		f->path = NULL;
+		return -ENOMEM;
 	}
-	pthread_mutex_unlock(&s->lock);
-	return r < 0 ? dw_fail(report, DW_FAILED, -r, "cannot show %s on the stage: %s", name, strerror(-r)) : 0;
+	strcpy(f->name, name);
+	f->dev = dev;
+	atomic_store(&f->error, 0);
+	pthread_rwlock_wrlock(&s->lock);
+	f->inode = s->next++;
+	pthread_rwlock_unlock(&s->lock);
+	*path = f->path;
+	return 0;
+}
+
+/* The kernel's cache goes to the device; what may be called after fork(). */
+static int sync_in_child(struct stage *s, const char *path)
+{
+	int status;
+	pid_t pid = fork();
+
+	if (pid == 0) {
+		int fd;
+
+		close(fuse_session_fd(s->session));
+		fd = open(path, O_RDONLY | O_CLOEXEC);
+		_exit(fd < 0 || fsync(fd) < 0 ? errno : 0);
+	}
+	if (pid < 0)
+		return -errno;
+	while (waitpid(pid, &status, 0) < 0)
+		if (errno != EINTR)
+			return -errno;
+	return WIFEXITED(status) ? -WEXITSTATUS(status) : -EIO;
 }
 
 int stage_flush(struct stage *s, const char *name, struct dw_report *report)
 {
-	struct file *f = find_name(s, name);
-	int fd = f ? open(f->path, O_RDWR | O_CLOEXEC) : -1, r = 0;
+	struct stage_file *f = find(s, name);
+	int r, error;
 
-	if (fd < 0)
-		return dw_fail(report, DW_FAILED, EIO, "cannot flush %s on the stage", name);
-	if (!f->dev->read_only && fsync(fd) < 0)
-		r = -errno;
-	close(fd);
-	return f->error ? f->error : r;
+	if (!f)
+		return dw_fail(report, DW_FAILED, ENOENT, "%s is not on the stage", name);
+	r = sync_in_child(s, f->path);
+	error = atomic_load(&f->error);
+	return error ? error : r;
 }
 
 int stage_hide(struct stage *s, const char *name, struct dw_report *report)
 {
-	struct file *f = find_name(s, name);
-	fuse_ino_t inode;
-	int r;
+	struct stage_file *f = find(s, name);
+	int r = stage_flush(s, name, report);
 
 	if (!f)
-		return -ENOENT;
-	r = f->dev->read_only ? 0 : stage_flush(s, name, report);
-	pthread_mutex_lock(&s->lock);
-	inode = f->inode;
+		return r;
+	/* Waits for the requests under way; later ones find nothing. */
+	pthread_rwlock_wrlock(&s->lock);
 	f->inode = 0;
+	pthread_rwlock_unlock(&s->lock);
 	free(f->path);
 	f->path = NULL;
-	pthread_mutex_unlock(&s->lock);
-	fuse_lowlevel_notify_inval_entry(s->session, FUSE_ROOT_ID, name, strlen(name));
-	fuse_lowlevel_notify_inval_inode(s->session, inode, 0, 0);
 	return r;
 }

@@ -14,13 +14,11 @@
 #include "stage/tool.h"
 
 #define TOOL_PATH "/usr/local/sbin:/usr/sbin:/sbin:/usr/local/bin:/usr/bin:/bin"
-#define OUTPUT_MAX (256 * 1024)
-#define OUTPUT_HALF (OUTPUT_MAX / 2)
+#define PATH_SIZE 256
+#define OUTPUT_HALF (128 * 1024)
 #define POLL_MS 100
 #define GRACE_SECONDS 5
 #define PERMILLE 1000
-
-static const char cut_mark[] = "\n[...]\n";
 
 /* ---- output: the first half and the last half -------------------------- */
 
@@ -41,261 +39,316 @@ static void output_add(struct output *o, const char *data, size_t length)
 
 static int output_join(const struct output *o, struct tool_result *result)
 {
+	static const char mark[] = "\n[...]\n";
 	size_t kept = o->tail_total < OUTPUT_HALF ? o->tail_total : OUTPUT_HALF;
-	char *p = malloc(o->head_used + sizeof(cut_mark) + kept + 1);
+	char *p = malloc(o->head_used + sizeof(mark) + kept);
 
 	if (!p)
 		return -ENOMEM;
 	result->output = p;
-	memcpy(p, o->head, o->head_used);
-	p += o->head_used;
-	if (o->tail_total > kept) {
-		memcpy(p, cut_mark, sizeof(cut_mark) - 1);
-		p += sizeof(cut_mark) - 1;
-	}
+	p = mempcpy(p, o->head, o->head_used);
+	if (o->tail_total > kept)
+		p = mempcpy(p, mark, sizeof(mark) - 1);
 	for (size_t i = o->tail_total - kept; i < o->tail_total; i++)
 		*p++ = o->tail[i % OUTPUT_HALF];
 	*p = '\0';
 	result->length = p - result->output;
 	/* A NUL in the output would hide what follows. */
-	for (char *q = result->output; q < p; q++)
-		if (*q == '\0')
-			*q = ' ';
+	while ((p = memchr(result->output, '\0', result->length)))
+		*p = ' ';
 	return 0;
 }
 
-/* ---- progress ---------------------------------------------------------- */
+/* ---- running ----------------------------------------------------------- */
 
-/* A full check is five passes; the first reads nearly everything. */
-static unsigned e2fsck_permille(unsigned pass, unsigned long done, unsigned long total)
-{
-	static const unsigned starts[] = { 0, 0, 700, 900, 920, 930, 1000 };
-
-	if (pass < 1 || pass > 5 || total == 0 || done > total)
-		return 0;
-	return starts[pass] + (unsigned long long)(starts[pass + 1] - starts[pass]) * done / total;
-}
-
-static void e2fsck_line(const char *line, const char *phase, struct dw_report *report)
-{
-	unsigned pass;
-	unsigned long done, total;
-
-	if (sscanf(line, "%u %lu %lu", &pass, &done, &total) == 3)
-		dw_progress(report, phase, e2fsck_permille(pass, done, total), PERMILLE, false);
-}
-
-struct progress {
-	char line[128];
+struct line {
+	char text[128];
 	size_t used;
 };
 
-static void progress_read(struct progress *p, const char *data, size_t length, const char *phase,
-			  struct dw_report *report)
+struct running {
+	enum tool_progress kind;
+	const char *phase;
+	struct dw_report *report;
+	pid_t pid;
+	int out, progress;       /* -1 when closed */
+	struct output output;
+	struct line line;        /* of the figures */
+	unsigned pass, width, done; /* of resize2fs's bar */
+	bool stopped;
+};
+
+static void tell(struct running *run, uint64_t done, uint64_t total)
+{
+	if (run->phase)
+		dw_progress(run->report, run->phase, done, total, false);
+}
+
+/* True when C ends a line, which is then a string. */
+static bool line_add(struct line *line, char c)
+{
+	if (c != '\n') {
+		if (line->used < sizeof(line->text) - 1)
+			line->text[line->used++] = c;
+		return false;
+	}
+	line->text[line->used] = '\0';
+	line->used = 0;
+	return true;
+}
+
+/* Lines "PASS DONE TOTAL DEVICE".  A full check is five passes; the first
+ * reads nearly everything. */
+static void e2fsck_figures(struct running *run, const char *data, size_t length)
+{
+	static const unsigned short starts[] = { 0, 0, 700, 900, 920, 930, PERMILLE };
+	unsigned long done, total;
+	unsigned pass;
+
+	for (size_t i = 0; i < length; i++)
+		if (line_add(&run->line, data[i]) &&
+		    sscanf(run->line.text, "%u %lu %lu", &pass, &done, &total) == 3 && pass >= 1 &&
+		    pass <= 5 && total > 0 && done <= total)
+			tell(run, starts[pass] + (starts[pass + 1] - starts[pass]) * (double)done / total,
+			     PERMILLE);
+}
+
+/*
+ * "Begin pass PASS ..." and then a bar: a label, dashes, as many backspaces,
+ * and an X for each step done.  The backspaces and Xs are not kept.
+ */
+static void resize2fs_output(struct running *run, const char *data, size_t length)
 {
 	for (size_t i = 0; i < length; i++) {
-		if (data[i] == '\n') {
-			p->line[p->used] = '\0';
-			e2fsck_line(p->line, phase, report);
-			p->used = 0;
-		} else if (p->used < sizeof(p->line) - 1) {
-			p->line[p->used++] = data[i];
+		if (data[i] == '\b') {
+			run->width++;
+		} else if (data[i] == 'X' && run->width > 0) {
+			run->done += run->done < run->width;
+			if (run->pass >= 1 && run->pass <= 5)
+				tell(run, (run->pass - 1) * 200 + run->done * 200ull / run->width, PERMILLE);
+		} else {
+			/* What interrupts a bar is not of its line. */
+			if (run->width > 0 && data[i] != '\n')
+				output_add(&run->output, "\n", 1);
+			run->width = run->done = 0;
+			output_add(&run->output, &data[i], 1);
+			if (line_add(&run->line, data[i]))
+				sscanf(run->line.text, "Begin pass %u", &run->pass);
+		}
+	}
+}
+
+/* Read what there is and hand it on; close at the end. */
+static void take(struct running *run, int *fd)
+{
+	char buffer[16384];
+	ssize_t n = read(*fd, buffer, sizeof(buffer));
+
+	if (n < 0 && errno == EINTR)
+		return;
+	if (n <= 0) {
+		close(*fd);
+		*fd = -1;
+	} else if (fd == &run->progress) {
+		e2fsck_figures(run, buffer, n);
+	} else if (run->kind == TOOL_RESIZE2FS) {
+		resize2fs_output(run, buffer, n);
+	} else {
+		output_add(&run->output, buffer, n);
+	}
+}
+
+static time_t now(void)
+{
+	struct timespec t;
+
+	clock_gettime(CLOCK_MONOTONIC, &t);
+	return t.tv_sec;
+}
+
+static void listen_to(struct running *run)
+{
+	time_t asked = 0;
+
+	while (run->out >= 0) {
+		struct pollfd fds[2] = { { run->out, POLLIN, 0 }, { run->progress, POLLIN, 0 } };
+
+		poll(fds, 2, POLL_MS);
+		if (fds[0].revents)
+			take(run, &run->out);
+		if (fds[1].revents)
+			take(run, &run->progress);
+		if (!run->stopped && dw_interrupted(run->report)) {
+			run->stopped = true;
+			asked = now();
+			kill(-run->pid, SIGTERM);
+		} else if (run->stopped && now() - asked > GRACE_SECONDS) {
+			kill(-run->pid, SIGKILL);
 		}
 	}
 }
 
 /* ---- the child --------------------------------------------------------- */
 
-/* Between fork and exec: only what a signal handler may do. */
-static void child(const char *const *argv, int out, int progress, pid_t parent)
+/*
+ * Between fork and exec: only what a signal handler may do.  In a process
+ * group of its own, so that a Ctrl-C reaches the caller, who decides, and not
+ * the program; and not to outlive the caller.
+ */
+static void child(const char *path, const char *const *argv, int out, int progress, pid_t parent)
 {
-	static const char *const environment[] = { "PATH=" TOOL_PATH, "LC_ALL=C", NULL };
-	char path[512];
+	static char *const environment[] = { (char *)"PATH=" TOOL_PATH, (char *)"LC_ALL=C", NULL };
+	int null = fcntl(open("/dev/null", O_RDONLY | O_CLOEXEC), F_DUPFD_CLOEXEC, STDERR_FILENO + 1);
 	sigset_t none;
-	int null = open("/dev/null", O_RDONLY);
 
+	for (int i = 1; i < NSIG; i++)
+		signal(i, SIG_DFL);
 	sigemptyset(&none);
 	sigprocmask(SIG_SETMASK, &none, NULL);
-	signal(SIGPIPE, SIG_DFL);
+	setpgid(0, 0);
 	prctl(PR_SET_PDEATHSIG, SIGKILL);
 	if (getppid() != parent)
 		_exit(127);
-	setpgid(0, 0);
-	if (dup2(null, 0) < 0 || dup2(out, 1) < 0 || dup2(out, 2) < 0)
+	if (dup2(null, STDIN_FILENO) < 0 || dup2(out, STDOUT_FILENO) < 0 || dup2(out, STDERR_FILENO) < 0)
 		_exit(127);
 	if (progress >= 0)
 		fcntl(progress, F_SETFD, 0);
-	for (const char *p = TOOL_PATH, *end; *p; p = *end ? end + 1 : end) {
-		size_t n = 0;
-
-		for (end = p; *end && *end != ':'; end++)
-			path[n++] = *end;
-		path[n++] = '/';
-		for (const char *q = argv[0]; *q && n < sizeof(path) - 1; q++)
-			path[n++] = *q;
-		path[n] = '\0';
-		execve(path, (char *const *)argv, (char *const *)environment);
-	}
+	execve(path, (char *const *)argv, environment);
 	_exit(127);
 }
 
-static bool is_installed(const char *name)
+/* A pipe that does not lie where the child's standard files will. */
+static int open_pipe(int fds[2])
 {
-	char path[512];
+	int low[2], r = 0;
 
-	for (const char *p = TOOL_PATH; *p;) {
-		size_t n = strcspn(p, ":");
-
-		snprintf(path, sizeof(path), "%.*s/%s", (int)n, p, name);
-		if (access(path, X_OK) == 0)
-			return true;
-		p += n + (p[n] == ':');
+	if (pipe2(low, O_CLOEXEC) < 0)
+		return -errno;
+	for (int i = 0; i < 2; i++) {
+		fds[i] = fcntl(low[i], F_DUPFD_CLOEXEC, STDERR_FILENO + 1);
+		if (fds[i] < 0)
+			r = -errno;
+		close(low[i]);
 	}
-	return false;
+	return r;
 }
 
-static int not_installed(const char *name, struct dw_report *report)
+static void close_fd(int fd)
+{
+	if (fd >= 0)
+		close(fd);
+}
+
+static int find_program(const char *name, char path[PATH_SIZE], struct dw_report *report)
 {
 	static const struct {
 		const char *program, *package;
 	} packages[] = {
-		{ "e2fsck", "e2fsprogs" },   { "tune2fs", "e2fsprogs" }, { "resize2fs", "e2fsprogs" },
+		{ "e2fsck", "e2fsprogs" },   { "tune2fs", "e2fsprogs" },  { "resize2fs", "e2fsprogs" },
 		{ "mke2fs", "e2fsprogs" },   { "dumpe2fs", "e2fsprogs" }, { "debugfs", "e2fsprogs" },
+		{ "fusermount3", "fuse3" },
 	};
 
+	for (const char *p = TOOL_PATH; *p;) {
+		size_t n = strcspn(p, ":");
+
+		if (snprintf(path, PATH_SIZE, "%.*s/%s", (int)n, p, name) < PATH_SIZE &&
+		    access(path, X_OK) == 0)
+			return 0;
+		p += n + (p[n] == ':');
+	}
 	dw_fail(report, DW_REFUSED, ENOENT, "the program %s is not installed", name);
 	for (size_t i = 0; i < sizeof(packages) / sizeof(packages[0]); i++)
 		if (strcmp(packages[i].program, name) == 0)
-			dw_hint(report, "apt-get install %s", packages[i].package);
+			dw_hint(report, "`apt-get install %s`", packages[i].package);
 	return -ENOENT;
 }
 
-/* ---- running ----------------------------------------------------------- */
+/* ---- the whole --------------------------------------------------------- */
 
-struct running {
-	pid_t pid;
-	int out, progress;
-	struct output output;
-	struct progress state;
-};
-
-/* Read what there is; 0 at the end of FD. */
-static ssize_t drain(int fd, char *buffer, size_t size)
+static int wait_for(struct running *run, struct tool_result *result)
 {
-	ssize_t n = read(fd, buffer, size);
+	int status;
 
-	return n < 0 && (errno == EINTR || errno == EAGAIN) ? -1 : n < 0 ? 0 : n;
+	while (waitpid(run->pid, &status, 0) < 0)
+		if (errno != EINTR)
+			return dw_fail(run->report, DW_FAILED, errno, "lost sight of a program: %s",
+				       strerror(errno));
+	result->exit_code = WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
+	if (run->stopped)
+		return dw_fail(run->report, DW_FAILED, EINTR, "interrupted; the disk is as it was");
+	return output_join(&run->output, result);
 }
 
-static void listen_to(struct running *run, const char *phase, struct dw_report *report, bool *stopped)
-{
-	time_t asked = 0;
-	char buffer[16384];
-
-	while (run->out >= 0) {
-		struct pollfd fds[2] = { { run->out, POLLIN, 0 }, { run->progress, POLLIN, 0 } };
-		ssize_t n;
-
-		poll(fds, run->progress >= 0 ? 2 : 1, POLL_MS);
-		if (fds[0].revents) {
-			n = drain(run->out, buffer, sizeof(buffer));
-			if (n > 0)
-				output_add(&run->output, buffer, n);
-			if (n == 0) {
-				close(run->out);
-				run->out = -1;
-			}
-		}
-		if (run->progress >= 0 && fds[1].revents) {
-			n = drain(run->progress, buffer, sizeof(buffer));
-			if (n > 0)
-				progress_read(&run->state, buffer, n, phase, report);
-			if (n == 0) {
-				close(run->progress);
-				run->progress = -1;
-			}
-		}
-		if (!*stopped && dw_interrupted(report)) {
-			*stopped = true;
-			asked = time(NULL);
-			kill(run->pid, SIGTERM);
-		} else if (*stopped && time(NULL) - asked > GRACE_SECONDS) {
-			kill(run->pid, SIGKILL);
-		}
-	}
-}
-
-static int start(struct running *run, const char *const *argv, int out[2], int progress[2])
+static int start(struct running *run, const char *path, const char *const *argv, int out, int progress)
 {
 	pid_t parent = getpid();
 
 	run->pid = fork();
 	if (run->pid < 0)
-		return -errno;
+		return dw_fail(run->report, DW_FAILED, errno, "cannot start %s: %s", argv[0],
+			       strerror(errno));
 	if (run->pid == 0)
-		child(argv, out[1], progress[1], parent);
+		child(path, argv, out, progress, parent);
+	setpgid(run->pid, run->pid); /* whoever comes first */
 	return 0;
 }
 
-static int run_child(const char *const *argv, int progress[2], const char *phase,
-		     struct tool_result *result, struct dw_report *report)
+/* ARGV with what makes the program tell how far it is. */
+static int arguments(const char *const *argv, enum tool_progress kind, const char *fd,
+		     const char *args[TOOL_ARGS + 1])
 {
-	struct running run = { .out = -1, .progress = -1 };
-	int out[2] = { -1, -1 }, status = 0, r;
-	bool stopped = false;
+	size_t n = 0;
 
-	run.output.head = malloc(OUTPUT_HALF);
-	run.output.tail = malloc(OUTPUT_HALF);
-	r = !run.output.head || !run.output.tail ? -ENOMEM : pipe2(out, O_CLOEXEC) < 0 ? -errno : 0;
-	if (r == 0)
-		r = start(&run, argv, out, progress);
-	if (out[1] >= 0)
-		close(out[1]);
-	if (progress[1] >= 0)
-		close(progress[1]);
-	run.out = out[0];
-	run.progress = progress[0];
-	if (r == 0) {
-		dw_progress(report, phase, 0, 0, false);
-		listen_to(&run, phase, report, &stopped);
-		while (waitpid(run.pid, &status, 0) < 0 && errno == EINTR)
-			;
-		result->exit_code = WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
-		r = stopped ? dw_fail(report, DW_FAILED, EINTR, "interrupted; nothing has changed")
-			    : output_join(&run.output, result);
+	args[n++] = *argv++;
+	if (kind == TOOL_E2FSCK) {
+		args[n++] = "-C";
+		args[n++] = fd;
+	} else if (kind == TOOL_RESIZE2FS) {
+		args[n++] = "-p";
 	}
-	if (run.out >= 0)
-		close(run.out);
-	if (run.progress >= 0)
-		close(run.progress);
-	free(run.output.head);
-	free(run.output.tail);
-	return r;
+	while (*argv && n < TOOL_ARGS)
+		args[n++] = *argv++;
+	args[n] = NULL;
+	return *argv ? -E2BIG : 0;
 }
 
 int tool_run(const char *const *argv, enum tool_progress kind, const char *phase,
 	     struct tool_result *result, struct dw_report *report)
 {
+	struct running run = { .kind = kind, .phase = phase, .report = report };
+	int out[2] = { -1, -1 }, progress[2] = { -1, -1 }, r;
+	char path[PATH_SIZE], fd[16];
 	const char *args[TOOL_ARGS + 1];
-	int progress[2] = { -1, -1 };
-	size_t n = 0, from = 0;
-	char fd_text[16];
 
 	*result = (struct tool_result){ 0 };
-	if (!is_installed(argv[0]))
-		return not_installed(argv[0], report);
-	args[n++] = argv[from++];
-	if (kind == TOOL_E2FSCK) {
-		if (pipe2(progress, O_CLOEXEC) < 0)
-			return -errno;
-		snprintf(fd_text, sizeof(fd_text), "%d", progress[1]);
-		args[n++] = "-C";
-		args[n++] = fd_text;
+	r = find_program(argv[0], path, report);
+	if (r < 0)
+		return r;
+	run.output.head = malloc(OUTPUT_HALF);
+	run.output.tail = malloc(OUTPUT_HALF);
+	r = run.output.head && run.output.tail ? open_pipe(out) : -ENOMEM;
+	if (r == 0 && kind == TOOL_E2FSCK)
+		r = open_pipe(progress);
+	snprintf(fd, sizeof(fd), "%d", progress[1]);
+	if (r == 0)
+		r = arguments(argv, kind, fd, args);
+	if (r == 0)
+		r = start(&run, path, args, out[1], progress[1]);
+	close_fd(out[1]);
+	close_fd(progress[1]);
+	run.out = out[0];
+	run.progress = progress[0];
+	if (r == 0) {
+		tell(&run, 0, 0);
+		listen_to(&run);
+		r = wait_for(&run, result);
 	}
-	while (argv[from] && n < TOOL_ARGS)
-		args[n++] = argv[from++];
-	args[n] = NULL;
-	return run_child(args, progress, phase, result, report);
+	close_fd(run.out);
+	close_fd(run.progress);
+	free(run.output.head);
+	free(run.output.tail);
+	return r;
 }
 
 void tool_result_free(struct tool_result *result)
@@ -306,12 +359,13 @@ void tool_result_free(struct tool_result *result)
 
 const char *tool_last_line(const struct tool_result *result, char *buffer, size_t size)
 {
-	const char *end = result->output + result->length, *start;
+	const char *output = result->output ? result->output : "", *start;
+	size_t end = result->length;
 
-	while (end > result->output && (end[-1] == '\n' || end[-1] == ' ' || end[-1] == '\t'))
+	while (end > 0 && strchr(" \t\r\n", output[end - 1]))
 		end--;
-	for (start = end; start > result->output && start[-1] != '\n'; start--)
+	for (start = output + end; start > output && start[-1] != '\n'; start--)
 		;
-	snprintf(buffer, size, "%.*s", (int)(end - start), start);
+	snprintf(buffer, size, "%.*s", (int)(output + end - start), start);
 	return buffer;
 }

@@ -20,7 +20,7 @@ struct tool_result {
 enum tool_progress {
 	TOOL_NO_PROGRESS,
 	TOOL_E2FSCK,    /* adds "-C fd" */
-	TOOL_RESIZE2FS,/* no figures: what it prints is no use on a pipe */
+	TOOL_RESIZE2FS, /* adds "-p"; the bars themselves are not in the output */
 };
 
 /*

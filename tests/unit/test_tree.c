@@ -90,7 +90,10 @@ static size_t count_kind(const struct dw_node *node, bool free)
 	return count;
 }
 
-/* Is there a free area with both ends within a MiB of these? */
+/*
+ * sfdisk leaves room for an EBR and aligns: is there a free area of ours that
+ * begins at most 2 MiB before, and ends within a MiB and the sector that sfdisk counts too many?
+ */
 static bool has_free(const struct dw_node *node, uint64_t start, uint64_t end)
 {
 	for (size_t i = 0; i < node->child_count; i++) {
@@ -98,8 +101,8 @@ static bool has_free(const struct dw_node *node, uint64_t start, uint64_t end)
 
 		if (has_free(c, start, end))
 			return true;
-		if (c->kind == DW_NODE_FREE && c->start <= start && start - c->start <= IMAGE_MIB &&
-		    llabs((long long)(c->start + c->length - end)) <= (long long)IMAGE_MIB)
+		if (c->kind == DW_NODE_FREE && c->start <= start && start - c->start < 2 * IMAGE_MIB &&
+		    llabs((long long)(c->start + c->length - end)) <= (long long)IMAGE_MIB + 512)
 			return true;
 	}
 	return false;
@@ -190,7 +193,7 @@ static void gpt(void **state)
 	static const char *const scripts[] = {
 		"label: gpt\n1: start=1M,size=64M,name=root\n3: start=128M,size=100M,type=S,attrs=LegacyBIOSBootable\n",
 		"label: gpt\n",
-		"label: gpt\n1:\n",
+		"label: gpt\nstart=1M\n",
 	};
 
 	for (size_t i = 0; i < sizeof(scripts) / sizeof(scripts[0]); i++) {
