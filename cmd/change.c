@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 /* The commands that change a disk: plan, show, ask, execute; and recovery. */
+#include <errno.h>
 #include <json-c/json.h>
 #include <stdlib.h>
 #include <string.h>
@@ -48,6 +49,8 @@ static int journal_request(const struct command *self, const struct options *o, 
 					     [DW_JOURNAL_REBUILD] = "rebuild" };
 
 	q->journal_size = o->journal_size;
+	if (strcmp(o->operands[1], "off") == 0 && o->journal_size)
+		return usage(self, "--size is for a journal that is made: on, or rebuild");
 	for (int i = 0; i < 3; i++)
 		if (strcmp(o->operands[1], modes[i]) == 0) {
 			q->journal = i;
@@ -79,138 +82,137 @@ static int make_request(const struct command *self, const struct options *o, str
 
 static void print_plan(const struct dw_plan *plan, const struct options *o)
 {
+	const struct dw_node *before = dw_plan_before(plan), *after = dw_plan_after(plan);
+	uint64_t whole = before->length > after->length ? before->length : after->length;
 	char data[DW_SIZE_TEXT], zero[DW_SIZE_TEXT], journal[DW_SIZE_TEXT];
 	const char *const *lines;
 	struct dw_plan_volume v;
 	size_t count;
 
 	dw_plan_volume(plan, &v);
-	if (o->quiet)
-		return;
-	printf("Now:\n");
-	print_bar(dw_plan_before(plan));
-	printf("Then:\n");
-	print_bar(dw_plan_after(plan));
+	say("Now:\n");
+	print_bar(before, whole);
+	say("Then:\n");
+	print_bar(after, whole);
 	lines = dw_plan_lines(plan, &count);
-	for (size_t i = 0; i < count; i++)
-		printf("  %zu. %s\n", i + 1, lines[i]);
+	for (size_t i = 0; i < count; i++) {
+		say("%3zu. ", i + 1);
+		say_wrapped(5, "%s", lines[i]);
+	}
 	lines = dw_plan_warnings(plan, &count);
-	for (size_t i = 0; i < count; i++)
-		printf("  ! %s\n", lines[i]);
-	printf("Rehearsed in full and checked. Writes %s and %s of zeros; the journal takes %s.\n",
-	       dw_size_format(v.data, data), dw_size_format(v.zero, zero), dw_size_format(v.journal, journal));
-	printf("Until it is done `rollback` takes it back; after that `undo` does, as long as the disk is not changed.\n");
+	output_style(STYLE_WARNING);
+	for (size_t i = 0; i < count; i++) {
+		say("  !  ");
+		say_wrapped(5, "%s", lines[i]);
+	}
+	output_style(STYLE_PLAIN);
+	say_wrapped(0, "Rehearsed and checked: writes %s, zeroes %s, journal %s %s.", dw_size_format(v.data, data),
+		    dw_size_format(v.zero, zero), dw_size_format(v.journal, journal),
+		    o->journal ? "where --journal says" : "beside the image");
+	say_wrapped(0, "Until it is done, `rollback` takes it back; then `undo`, while nothing else changes the disk.");
 }
 
-static struct json_object *json_of_lines(const char *const *lines, size_t count)
+/* The word yes, from a person. */
+static int ask(struct dw_report *report)
 {
-	struct json_object *list = json_object_new_array();
-
-	for (size_t i = 0; i < count; i++)
-		json_object_array_add(list, json_object_new_string(lines[i]));
-	return list;
-}
-
-static void print_plan_json(const struct dw_plan *plan, bool executed)
-{
-	struct json_object *o = json_object_new_object();
-	const char *const *lines;
-	struct dw_plan_volume v;
-	size_t count;
-
-	dw_plan_volume(plan, &v);
-	json_object_object_add(o, "executed", json_object_new_boolean(executed));
-	json_object_object_add(o, "nothing_to_do", json_object_new_boolean(v.nothing));
-	json_object_object_add(o, "bytes", json_object_new_uint64(v.data));
-	json_object_object_add(o, "zero_bytes", json_object_new_uint64(v.zero));
-	json_object_object_add(o, "journal_bytes", json_object_new_uint64(v.journal));
-	lines = dw_plan_lines(plan, &count);
-	json_object_object_add(o, "steps", json_of_lines(lines, count));
-	lines = dw_plan_warnings(plan, &count);
-	json_object_object_add(o, "warnings", json_of_lines(lines, count));
-	json_object_object_add(o, "before", json_of_tree(dw_plan_before(plan)));
-	json_object_object_add(o, "after", json_of_tree(dw_plan_after(plan)));
-	json_print(o);
-}
-
-static int ask(const char *node)
-{
-	char answer[16] = "";
+	char answer[16];
 
 	if (!isatty(STDIN_FILENO)) {
-		print_error(node, "nobody is there to be asked");
-		print_hint("--yes goes on without a question, --dry-run only shows the plan");
-		return DW_REFUSED;
+		dw_fail(report, DW_REFUSED, ENOTTY, "nobody is there to be asked");
+		dw_hint(report, "--yes goes on without a question, --dry-run only shows the plan");
+		return -ENOTTY;
 	}
-	printf("Type yes to go on: ");
-	fflush(stdout);
-	if (fgets(answer, sizeof(answer), stdin) && strcmp(answer, "yes\n") == 0)
-		return 0;
-	print_error(node, "not confirmed; nothing has changed");
-	return DW_FAILED;
+	say_styled(STYLE_BOLD, "Type yes to go on: ");
+	if (!progress_read_line(answer, sizeof(answer)))
+		return dw_fail(report, DW_FAILED, EINTR, "interrupted; nothing has changed");
+	if (strcmp(answer, "yes") != 0)
+		return dw_fail(report, DW_FAILED, ECANCELED, "not confirmed; nothing has changed");
+	return 0;
 }
 
-static int carry_out(struct dw_plan *plan, const char *node, const struct options *o, struct dw_report *report)
+/* Show the plan, ask, execute.  *EXECUTED: it came to that. */
+static int carry_out(struct dw_plan *plan, const struct options *o, bool *executed, struct dw_report *report)
 {
+	bool asks = !o->yes && !o->dry_run;
 	struct dw_plan_volume v;
-	int status = 0;
+	int r = 0;
 
 	dw_plan_volume(plan, &v);
-	if (v.nothing) {
-		if (o->json)
-			print_plan_json(plan, false);
-		else if (!o->quiet)
-			printf("%s: nothing to do, it is so already\n", node);
+	if (v.nothing)
 		return 0;
-	}
-	if (!o->json)
+	if (asks || (!o->quiet && !o->json))
 		print_plan(plan, o);
-	if (o->dry_run) {
-		if (o->json)
-			print_plan_json(plan, false);
-		else if (!o->quiet)
-			printf("Dry run: nothing has been written.\n");
+	if (o->dry_run)
 		return 0;
-	}
-	if (!o->yes)
-		status = ask(node);
-	if (status)
-		return status;
+	if (asks)
+		r = ask(report);
 	fflush(stdout);
-	if (dw_plan_execute(plan, report) < 0) {
-		progress_end();
-		return print_failure(node, report);
-	}
+	if (r == 0)
+		r = dw_plan_execute(plan, report);
 	progress_end();
-	if (o->json)
-		print_plan_json(plan, true);
-	else if (!o->quiet)
-		printf("Done.\n");
-	return 0;
+	*executed = r == 0;
+	return r;
+}
+
+/* The end of a command, for people or as JSON; returns the exit status. */
+static int conclude(const struct options *o, const struct dw_report *report, int r, struct json_object *result,
+		    const char *done)
+{
+	const char *node = o->operands[0];
+
+	if (o->json) {
+		if (r < 0) {
+			json_object_put(result);
+			result = json_of_failure(node, report);
+		}
+		json_print(result);
+	} else if (r == 0 && !o->quiet) {
+		say("%s: %s\n", node, done);
+	}
+	return r < 0 ? print_failure(node, report) : DW_OK;
+}
+
+static struct json_object *json_of_change(const struct dw_plan *plan, bool executed)
+{
+	struct json_object *o = plan ? json_of_plan(plan) : json_object_new_object();
+
+	json_object_object_add(o, "status", json_object_new_int(DW_OK));
+	json_object_object_add(o, "executed", json_object_new_boolean(executed));
+	return o;
 }
 
 int run_change(const struct command *self, const struct options *o)
 {
-	const char *node = o->operands[0];
+	struct dw_plan_volume volume = { .nothing = false };
+	struct json_object *result = NULL;
 	struct dw_plan *plan = NULL;
 	struct dw_request request;
 	struct dw_report report;
+	bool executed = false;
 	char *path = NULL;
-	int status = make_request(self, o, &request);
+	int r, status = make_request(self, o, &request);
 
 	if (status)
 		return status;
+	/* With --json, stdout carries that alone. */
+	if (o->json)
+		output_to(stderr);
 	progress_begin(&report, o);
-	if (dw_address_parse(node, &path, &request.partition, &report) < 0)
-		return print_failure(node, &report);
+	r = dw_address_parse(o->operands[0], &path, &request.partition, &report);
 	request.path = path;
-	if (dw_plan_make(&request, &plan, &report) < 0) {
-		progress_end();
-		status = print_failure(node, &report);
-	} else {
-		progress_end();
-		status = carry_out(plan, node, o, &report);
-	}
+	if (r == 0)
+		r = dw_plan_make(&request, &plan, &report);
+	progress_end();
+	if (r == 0)
+		r = carry_out(plan, o, &executed, &report);
+	if (plan)
+		dw_plan_volume(plan, &volume);
+	if (o->json)
+		result = json_of_change(plan, executed);
+	status = conclude(o, &report, r, result,
+			  executed	   ? "done"
+			  : volume.nothing ? "nothing to do, it is so already"
+					   : "dry run, nothing has been written");
 	dw_plan_free(plan);
 	free(path);
 	return status;
@@ -219,27 +221,21 @@ int run_change(const struct command *self, const struct options *o)
 int run_recover(const struct command *self, const struct options *o)
 {
 	static const char *const done[] = {
-		[DW_RESUME] = "The operation is finished.",
-		[DW_ROLLBACK] = "The operation is taken back.",
-		[DW_UNDO] = "The operation is undone: the disk is as it was before.",
-		[DW_FORGET] = "The record is dropped.",
+		[DW_RESUME] = "the operation is finished",
+		[DW_ROLLBACK] = "the operation is taken back, the disk is as it was before",
+		[DW_UNDO] = "the operation is undone, the disk is as it was before",
+		[DW_FORGET] = "the record is dropped",
 	};
-	const char *node = o->operands[0];
 	struct dw_report report;
 	char *path = NULL;
-	int partition, status = 0;
+	int partition, status, r;
 
 	progress_begin(&report, o);
-	if (dw_address_parse(node, &path, &partition, &report) < 0)
-		return print_failure(node, &report);
-	if (dw_recover(path, o->journal, self->tag, &report) < 0) {
-		progress_end();
-		status = print_failure(node, &report);
-	} else {
-		progress_end();
-		if (!o->quiet)
-			printf("%s\n", done[self->tag]);
-	}
+	r = dw_address_parse(o->operands[0], &path, &partition, &report);
+	if (r == 0)
+		r = dw_recover(path, o->journal, self->tag, &report);
+	progress_end();
+	status = conclude(o, &report, r, o->json ? json_of_change(NULL, r == 0) : NULL, done[self->tag]);
 	free(path);
 	return status;
 }

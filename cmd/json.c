@@ -1,13 +1,39 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 #include <json-c/json.h>
 #include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
 
 #include "output.h"
+
+/*
+ * Labels and names are bytes from a disk; JSON is UTF-8.  A byte that is none
+ * becomes U+FFFD.
+ */
+struct json_object *json_of_text(const char *text)
+{
+	size_t room = 3 * strlen(text) + 1;
+	struct json_object *o;
+	char *copy = malloc(room), *p = copy;
+
+	if (!copy)
+		return NULL;
+	while (*text) {
+		uint32_t code;
+		size_t length = utf8_decode(text, &code);
+
+		p = length ? mempcpy(p, text, length) : mempcpy(p, "\xef\xbf\xbd", 3);
+		text += length ? length : 1;
+	}
+	o = json_object_new_string_len(copy, p - copy);
+	free(copy);
+	return o;
+}
 
 static void add_text(struct json_object *o, const char *key, const char *value)
 {
 	if (value[0])
-		json_object_object_add(o, key, json_object_new_string(value));
+		json_object_object_add(o, key, json_of_text(value));
 }
 
 static void add_number(struct json_object *o, const char *key, uint64_t value)
@@ -110,8 +136,68 @@ struct json_object *json_of_journal(const char *disk, const struct dw_journal_in
 	return o;
 }
 
+struct json_object *json_of_finding(const struct dw_finding *finding)
+{
+	struct json_object *o = json_object_new_object();
+
+	add_text(o, "severity", finding->error ? "error" : "warning");
+	add_text(o, "node", finding->node);
+	add_text(o, "text", finding->text);
+	add_text(o, "remedy", finding->remedy);
+	return o;
+}
+
+static void add_lines(struct json_object *o, const char *key, const char *const *lines, size_t count)
+{
+	struct json_object *list = json_object_new_array();
+
+	for (size_t i = 0; i < count; i++)
+		json_object_array_add(list, json_of_text(lines[i]));
+	json_object_object_add(o, key, list);
+}
+
+struct json_object *json_of_plan(const struct dw_plan *plan)
+{
+	struct json_object *o = json_object_new_object();
+	const char *const *lines;
+	struct dw_plan_volume v;
+	size_t count;
+
+	dw_plan_volume(plan, &v);
+	add_bool(o, "nothing_to_do", v.nothing);
+	add_number(o, "bytes", v.data);
+	add_number(o, "zero_bytes", v.zero);
+	add_number(o, "journal_bytes", v.journal);
+	lines = dw_plan_lines(plan, &count);
+	add_lines(o, "steps", lines, count);
+	lines = dw_plan_warnings(plan, &count);
+	add_lines(o, "warnings", lines, count);
+	json_object_object_add(o, "before", json_of_tree(dw_plan_before(plan)));
+	json_object_object_add(o, "after", json_of_tree(dw_plan_after(plan)));
+	return o;
+}
+
+struct json_object *json_of_failure(const char *node, const struct dw_report *report)
+{
+	struct json_object *o = json_object_new_object();
+
+	add_text(o, "node", node);
+	add_number(o, "status", report->status == DW_OK ? DW_FAILED : report->status);
+	add_text(o, "error", report->message[0] ? report->message : "failed");
+	add_text(o, "hint", report->hint);
+	return o;
+}
+
 void json_print(struct json_object *object)
 {
 	printf("%s\n", json_object_to_json_string_ext(object, JSON_C_TO_STRING_PRETTY | JSON_C_TO_STRING_NOSLASHESCAPE));
 	json_object_put(object);
+}
+
+void json_print_list(const char *name, struct json_object *list)
+{
+	struct json_object *o = json_object_new_object();
+
+	json_object_object_add(o, name, list);
+	json_print(o);
 }

@@ -9,9 +9,10 @@
 #include "output.h"
 
 #define ALIGN_DEFAULT (1024 * 1024)
+#define HELP_COLUMN 28
 
 #define CHANGING "merge grow shrink remove journal"
-#define RECOVERING "status resume rollback undo forget"
+#define RECOVERING "resume rollback undo forget"
 
 enum option_id {
 	OPT_HELP = 'h', OPT_VERBOSE = 'v', OPT_QUIET = 'q', OPT_DRY_RUN = 'n', OPT_YES = 'y',
@@ -28,7 +29,7 @@ static const struct option_row {
 	const char *commands;
 	const char *text;
 } rows[] = {
-	{ OPT_ABSORB, "absorb", 0, "M[,M...]", "merge", "take over partition M; \"free\": the free space behind" },
+	{ OPT_ABSORB, "absorb", 0, "M[,M...]", "merge", "take over partition M, or with \"free\" the free space behind" },
 	{ OPT_TO, "to", 0, "SIZE", "grow shrink", "the size it shall have (10G, 50%, max)" },
 	{ OPT_BY, "by", 0, "SIZE", "grow shrink", "by how much it shall grow or shrink" },
 	{ OPT_MIN, "min", 0, NULL, "shrink", "as small as its content allows" },
@@ -40,12 +41,12 @@ static const struct option_row {
 	{ OPT_SHEET, "recovery-sheet", 0, "FILE", CHANGING, "first write down how to finish or go back by hand" },
 	{ OPT_DRY_RUN, "dry-run", 'n', NULL, CHANGING, "rehearse in full, show the plan, write nothing" },
 	{ OPT_YES, "yes", 'y', NULL, CHANGING, "do not ask" },
-	{ OPT_JOURNAL, "journal", 0, "FILE", CHANGING " " RECOVERING, "where the transaction's journal is (default: IMAGE.dwj)" },
+	{ OPT_JOURNAL, "journal", 0, "FILE", CHANGING " status " RECOVERING, "where the transaction's journal is (default: IMAGE.dwj, beside the image)" },
 	{ OPT_SECTOR_SIZE, "sector-size", 0, "512|4096", "show check " CHANGING, "logical sector size of the image (default: found out)" },
 	{ OPT_PROGRESS, "progress", 0, "auto|bar|json|none", CHANGING " resume rollback undo", "how progress is shown, on stderr" },
-	{ OPT_JSON, "json", 0, NULL, "show check status " CHANGING, "the result as JSON on stdout" },
-	{ OPT_VERBOSE, "verbose", 'v', NULL, "", "say more" },
-	{ OPT_QUIET, "quiet", 'q', NULL, "", "only errors" },
+	{ OPT_JSON, "json", 0, NULL, "show check " CHANGING " status " RECOVERING, "the result as JSON on stdout" },
+	{ OPT_VERBOSE, "verbose", 'v', NULL, "", "say more (show: exact bytes, whole UUIDs, GUIDs)" },
+	{ OPT_QUIET, "quiet", 'q', NULL, "", "only errors, and what has to be answered" },
 	{ OPT_HELP, "help", 'h', NULL, "", "this text" },
 };
 #define ROWS (sizeof(rows) / sizeof(rows[0]))
@@ -107,31 +108,45 @@ const char *nearest(const char *word, const char *const *names, size_t count)
 
 void print_help(void)
 {
-	printf("Usage: diskwright COMMAND [OPTIONS] DISK[:NUMBER]\n\n"
-	       "Changes partitions and filesystems of a disk image as one transaction: rehearsed\n"
-	       "in full on a view, journaled, then executed; a crash at any instant loses nothing.\n\n");
+	say("Usage: diskwright COMMAND [OPTIONS] DISK[:NUMBER]\n");
+	say("\n");
+	say_wrapped(0, "Changes partitions and filesystems of a disk image as one transaction: rehearsed in full "
+		       "on a view, journaled, then executed. A crash at any instant loses nothing.");
+	say("\n");
 	for (const struct command *c = commands; c->name; c++)
-		printf("  %-10s %s\n", c->name, c->summary);
-	printf("\n`diskwright COMMAND --help` says more; the manual is diskwright(8).\n");
+		say("  %-10s %s\n", c->name, c->summary);
+	say("\n");
+	say_wrapped(0, "`diskwright COMMAND --help` says more; the manual is diskwright(8).");
+}
+
+static void print_option(const struct option_row *row)
+{
+	char left[64];
+
+	if (row->letter)
+		snprintf(left, sizeof(left), "  -%c, --%s", row->letter, row->name);
+	else
+		snprintf(left, sizeof(left), "      --%s", row->name);
+	if (row->argument)
+		snprintf(left + strlen(left), sizeof(left) - strlen(left), " %s", row->argument);
+	say("%-*s", HELP_COLUMN, left);
+	if (strlen(left) >= HELP_COLUMN) {
+		say("\n");
+		say("%*s", HELP_COLUMN, "");
+	}
+	say_wrapped(HELP_COLUMN, "%s", row->text);
 }
 
 void print_command_help(const struct command *command)
 {
-	printf("Usage: diskwright %s [OPTIONS] %s\n\n%s\n\nOptions:\n", command->name, command->operands,
-	       command->description);
-	for (size_t i = 0; i < ROWS; i++) {
-		char left[64];
-
-		if (!belongs(&rows[i], command->name))
-			continue;
-		snprintf(left, sizeof(left), "%c%c%s--%s%s%s", rows[i].letter ? '-' : ' ',
-			 rows[i].letter ? rows[i].letter : ' ', rows[i].letter ? ", " : "  ", rows[i].name,
-			 rows[i].argument ? " " : "", rows[i].argument ? rows[i].argument : "");
-		if (strlen(left) > 29)
-			printf("  %s\n  %-29s %s\n", left, "", rows[i].text);
-		else
-			printf("  %-29s %s\n", left, rows[i].text);
-	}
+	say("Usage: diskwright %s [OPTIONS] %s\n", command->name, command->operands);
+	say("\n");
+	say_wrapped(0, "%s", command->description);
+	say("\n");
+	say("Options:\n");
+	for (size_t i = 0; i < ROWS; i++)
+		if (belongs(&rows[i], command->name))
+			print_option(&rows[i]);
 }
 
 void print_all_options(void)
@@ -139,7 +154,7 @@ void print_all_options(void)
 	for (const struct command *c = commands; c->name; c++)
 		for (size_t i = 0; i < ROWS; i++)
 			if (belongs(&rows[i], c->name))
-				printf("%s --%s\n", c->name, rows[i].name);
+				say("%s --%s\n", c->name, rows[i].name);
 }
 
 /* ---- parsing ------------------------------------------------------------ */
@@ -173,13 +188,13 @@ static int parse_absorb(char *list, struct options *o)
 	char *save = NULL, *end;
 
 	for (char *p = strtok_r(list, ",", &save); p; p = strtok_r(NULL, ",", &save)) {
-		long n = strtol(p, &end, 10);
+		long n = strtol(p, &end, 10); /* saturates */
 
 		if (strcmp(p, "free") == 0) {
 			o->absorb_free = true;
 			continue;
 		}
-		if (end == p || *end || n < 1 || n > 128)
+		if (*p < '0' || *p > '9' || *end || n < 1 || n > 128)
 			return bad_value("absorb", p, "partition numbers, separated by commas, or \"free\"");
 		if (o->absorb_count == DW_ABSORB_MAX) {
 			print_error(NULL, "--absorb: more than %d partitions at once", DW_ABSORB_MAX);
@@ -231,6 +246,7 @@ static int parse_word(const struct option_row *row, const char *value)
 	return index;
 }
 
+/* May change VALUE. */
 static int set_option(const struct option_row *row, char *value, struct options *o)
 {
 	static const enum dw_ext_journal journals[] = { DW_EXT_JOURNAL_REBUILD, DW_EXT_JOURNAL_KEEP,
@@ -267,12 +283,21 @@ static int set_option(const struct option_row *row, char *value, struct options 
 
 static int unknown_option(const struct command *command, const char *given)
 {
-	const char *names[ROWS], *near;
+	const char *names[ROWS], *near, *first = NULL, *second = NULL;
 	size_t count = 0;
 
 	for (size_t i = 0; i < ROWS; i++)
 		if (belongs(&rows[i], command->name))
 			names[count++] = rows[i].name;
+	for (size_t i = 0; i < count && given[0] == '-' && given[1] == '-'; i++)
+		if (strncmp(names[i], given + 2, strcspn(given + 2, "=")) == 0) {
+			second = first;
+			first = names[i];
+		}
+	if (second) {
+		print_error(NULL, "%s: %s may be --%s or --%s", command->name, given, second, first);
+		return DW_USAGE;
+	}
 	near = strncmp(given, "--", 2) == 0 ? nearest(given + 2, names, count) : NULL;
 	print_error(NULL, "%s has no option %s", command->name, given);
 	if (near)
@@ -282,16 +307,35 @@ static int unknown_option(const struct command *command, const char *given)
 	return DW_USAGE;
 }
 
+/* Append WORD, quoted for a shell where it needs to be. */
+static char *append_word(char *p, const char *word)
+{
+	static const char plain[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_=+./:,@%^";
+
+	if (word[0] && word[strspn(word, plain)] == '\0')
+		return stpcpy(p, word);
+	*p++ = '\'';
+	for (; *word; word++)
+		p = *word == '\'' ? stpcpy(p, "'\\''") : (*p = *word, p + 1);
+	*p++ = '\'';
+	*p = '\0';
+	return p;
+}
+
+/* The command as it may be typed again. */
 static char *join(int argc, char **argv)
 {
 	size_t length = 1;
 	char *text, *p;
 
 	for (int i = 0; i < argc; i++)
-		length += strlen(argv[i]) + 1;
+		length += 4 * strlen(argv[i]) + 3;
 	text = p = malloc(length);
-	for (int i = 0; text && i < argc; i++)
-		p += sprintf(p, "%s%s", i ? " " : "", argv[i]);
+	for (int i = 0; text && i < argc; i++) {
+		if (i)
+			*p++ = ' ';
+		p = append_word(p, argv[i]);
+	}
 	return text;
 }
 
@@ -301,6 +345,22 @@ static const struct option_row *row_of(int id)
 		if ((int)rows[i].id == id)
 			return &rows[i];
 	return NULL;
+}
+
+/* What getopt_long() did not like: C is its answer, GIVEN the word it stands at. */
+static int bad_option(const struct command *command, int c, const char *given)
+{
+	char letter[3] = { '-', optopt, '\0' };
+
+	if (c == ':') {
+		print_error(NULL, "%s needs a value", given);
+		return DW_USAGE;
+	}
+	if (optopt && row_of(optopt)) {
+		print_error(NULL, "--%s takes no value", row_of(optopt)->name);
+		return DW_USAGE;
+	}
+	return unknown_option(command, optopt ? letter : given);
 }
 
 static int check_operands(const struct command *command, const struct options *o)
@@ -322,6 +382,10 @@ int options_parse(const struct command *command, int argc, char **argv, struct o
 
 	*out = (struct options){ .align = ALIGN_DEFAULT, .ext_journal = DW_EXT_JOURNAL_AUTO };
 	out->typed = join(argc, argv);
+	if (!out->typed) {
+		print_error(NULL, "%s", strerror(ENOMEM));
+		return DW_FAILED;
+	}
 	for (size_t i = 0; i < ROWS; i++) {
 		if (!belongs(&rows[i], command->name))
 			continue;
@@ -333,14 +397,10 @@ int options_parse(const struct command *command, int argc, char **argv, struct o
 	opterr = 0;
 	optind = 1;
 	while (r == 0 && (c = getopt_long(argc, argv, shorts, longs, NULL)) != -1) {
-		if (c == ':') {
-			print_error(NULL, "%s needs a value", argv[optind - 1]);
-			r = DW_USAGE;
-		} else if (c == '?') {
-			r = unknown_option(command, argv[optind - 1]);
-		} else {
+		if (c == ':' || c == '?')
+			r = bad_option(command, c, argv[optind - 1]);
+		else
 			r = set_option(row_of(c), optarg, out);
-		}
 	}
 	out->operands = argv + optind;
 	out->operand_count = argc - optind;

@@ -168,7 +168,7 @@ static int copy_area(struct editor *ed, uint64_t offset, uint64_t length)
 
 	/* libparted must not take boot code for something else, and needs none. */
 	if (r == 0 && offset == 0) {
-		memset(buffer, 0, MBR_ENTRIES);
+		memset(buffer, 0, MBR_DISK_ID);
 		memset(buffer + MBR_SIZE, 0, length - MBR_SIZE);
 	}
 	if (r == 0)

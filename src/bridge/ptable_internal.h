@@ -5,7 +5,8 @@
 
 #include "bridge/ptable.h"
 
-/* Where the entries lie in an MBR and an EBR; before them boot code and disk id. */
+/* In an MBR: boot code, disk id, entries.  An EBR has the same shape. */
+#define MBR_DISK_ID 440
 #define MBR_ENTRIES 446
 #define MBR_SIZE 512
 

@@ -133,7 +133,7 @@ int mbr_read(struct ptable_reader *rd, const uint8_t *sector)
 	bool chained = false;
 
 	t->type = PTABLE_MBR;
-	snprintf(t->id, sizeof(t->id), "%08x", get32(sector + 440));
+	snprintf(t->id, sizeof(t->id), "%08x", get32(sector + MBR_DISK_ID));
 	for (int i = 0; i < 4 && r == 0; i++) {
 		struct partition p;
 

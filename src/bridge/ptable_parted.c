@@ -46,6 +46,36 @@ static int parted_fails(struct dw_report *report)
 		       parted_said[0] ? parted_said : "libparted gives no reason");
 }
 
+/* ---- its limits -------------------------------------------------------- */
+
+/* libparted 3.5 ends the whole process, or writes what it should not, here. */
+static int refuse_chain(const struct ptable *table, struct dw_report *report)
+{
+	const struct partition *extended = NULL;
+	uint64_t end = 0;
+	int logicals = 0;
+
+	for (size_t i = 0; i < table->count; i++) {
+		const struct partition *p = &table->partitions[i];
+
+		/* It puts an EBR before each logical partition itself. */
+		if (p->logical && p->start <= end)
+			return dw_fail(report, DW_REFUSED, ENOTSUP,
+				       "there is no free sector before partition %d for its EBR", p->number);
+		if (p->extended)
+			extended = p;
+		if (p->extended || p->logical)
+			end = p->extended ? p->start : p->start + p->length;
+		logicals += p->logical;
+	}
+	/* It writes 512 bytes of an empty EBR, and memory of its own behind them. */
+	if (extended && logicals == 0 && table->sector_size > 512)
+		return dw_fail(report, DW_REFUSED, ENOTSUP,
+			       "an empty extended partition (%d) with sectors of %u bytes is not supported",
+			       extended->number, table->sector_size);
+	return 0;
+}
+
 /* ---- changes ----------------------------------------------------------- */
 
 static int open_table(struct rewrite *rw, int fd, uint64_t size)
@@ -166,8 +196,12 @@ int parted_rewrite(int fd, uint64_t size, const struct ptable *before, const str
 {
 	struct rewrite rw = { .before = before, .after = after, .report = report };
 	PedExceptionHandler *handler = ped_exception_get_handler();
-	int r;
+	int r = refuse_chain(before, report);
 
+	if (r == 0)
+		r = refuse_chain(after, report);
+	if (r < 0)
+		return r;
 	rw.parts = calloc(before->count + 1, sizeof(*rw.parts));
 	if (!rw.parts)
 		return -ENOMEM;

@@ -223,9 +223,11 @@ static int read_kind(struct ptable_reader *rd)
 	}
 	if (!mbr.table)
 		return 0;
-	if (header)
+	if (header) {
 		ptable_defect(rd->defect, "there is a GPT behind an MBR that has partitions of its own and does not protect it");
-	return mbr_read(rd, sector);
+		r = ptable_add_area(t, t->sector_size, t->sector_size, false);
+	}
+	return r < 0 ? r : mbr_read(rd, sector);
 }
 
 static int read_table(struct device *disk, uint32_t sector_size, struct ptable *table, char *defect)
@@ -249,8 +251,8 @@ static int read_table(struct device *disk, uint32_t sector_size, struct ptable *
 }
 
 /*
- * An MBR does not tell its sector size.  Where its chain of logical partitions
- * breaks off with 512-byte sectors and holds with 4096, it is 4096.
+ * An MBR does not tell its sector size.  Where sectors of 512 bytes show no
+ * sound chain of logical partitions and 4096 bytes do, it is the latter.
  */
 static int try_large_sectors(struct device *disk, struct ptable *table, char *defect)
 {
@@ -279,7 +281,7 @@ int ptable_read(struct device *disk, uint32_t sector_size, struct ptable *table,
 	if (unit && unit != 512 && unit != 4096)
 		return dw_fail(report, DW_USAGE, EINVAL, "sectors of %u bytes are not supported", unit);
 	r = read_table(disk, unit ? unit : 512, table, text);
-	if (r == 0 && !sector_size && table->type == PTABLE_MBR && text[0]) {
+	if (r == 0 && !sector_size && table->type == PTABLE_MBR && (text[0] || !ptable_find(table, 5))) {
 		r = try_large_sectors(disk, table, text);
 		if (r < 0)
 			ptable_free(table);

@@ -41,7 +41,9 @@ static void linear_close(struct device *dev)
 	free(dev);
 }
 
-static const struct device_ops linear_ops = { .name = "linear", .map = linear_map, .close = linear_close };
+static const struct device_ops linear_ops = {
+	.name = "linear", .map = linear_map, .close = linear_close,
+};
 
 int device_open_linear(const struct device_segment *segments, size_t count, struct device **out)
 {

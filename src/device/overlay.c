@@ -317,7 +317,8 @@ static int changes_flush(struct changes *c)
 	return length ? c->fn(c->opaque, c->offset, length, c->kind) : 0;
 }
 
-static int changes_add(struct changes *c, uint64_t offset, uint64_t length, enum device_extent_kind kind)
+static int changes_add(struct changes *c, uint64_t offset, uint64_t length,
+		       enum device_extent_kind kind)
 {
 	int r;
 
@@ -373,8 +374,6 @@ static int under_zeros(void *opaque, uint64_t offset, uint64_t length, enum devi
 	uint64_t start = granule_up(c, offset), end = granule_down(c, offset + length);
 	int r;
 
-	if (start < c->done)
-		start = c->done;
 	if (kind != DEVICE_ZERO || start >= end)
 		return 0;
 	r = compare_to(c, start);

@@ -46,7 +46,7 @@ static int preimage_extent(void *opaque, uint64_t offset, uint64_t length,
 		struct frame_entry e = { .offset = offset, .length = length, .kind = CONTENT_ZERO };
 
 		r = frame_writer_add(p->writer, &e, NULL);
-		memset(p->buffer, 0, sizeof(p->buffer));
+		memset(p->buffer, 0, length < sizeof(p->buffer) ? length : sizeof(p->buffer));
 	}
 	for (uint64_t done = 0, n; done < length && r == 0; done += n) {
 		n = length - done < sizeof(p->buffer) ? length - done : sizeof(p->buffer);

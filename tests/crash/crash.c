@@ -16,6 +16,7 @@
  */
 #include <errno.h>
 #include <fcntl.h>
+#include <malloc.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -401,8 +402,8 @@ static void visit_cut(struct cutter *c, size_t cut, size_t *list)
 		set_all(c, list, count, false);
 		set_all(c, list + i, 1, true);
 		visit(c, cut);
-		/* Torn writes of earlier cuts of the same epoch come again here. */
-		if (i == 0 || c->level == 1)
+		/* The others of the epoch were the last one at an earlier cut. */
+		if (i == 0)
 			visit_torn(c, cut, list, count, i);
 	}
 	for (int k = 0; k < SAMPLES_PER_CUT && count > 2; k++) {
@@ -620,6 +621,9 @@ int main(int argc, char **argv)
 	}
 	if (optind == argc || !mkdtemp(dir))
 		return 2;
+	/* A recovery's buffers come and go thousands of times a second. */
+	mallopt(M_MMAP_THRESHOLD, 256 << 20);
+	mallopt(M_TRIM_THRESHOLD, 1 << 30);
 	for (const struct scenario *s = scenarios; s->name; s++) {
 		bool wanted = optind + 1 == argc;
 

@@ -1,18 +1,22 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Write a GPT with 4096-byte sectors and one partition: gpt4k.py FILE FIRST COUNT.
+"""Write a GPT with 4096-byte sectors: gpt4k.py FILE FIRST COUNT [FIRST COUNT]...
 
 sfdisk and sgdisk can do that on a loop device only, which needs root.
 """
 import os, struct, sys, uuid, zlib
 
 S = 4096
-path, first, count = sys.argv[1], int(sys.argv[2]), int(sys.argv[3])
+path, numbers = sys.argv[1], [int(a) for a in sys.argv[2:]]
 last = os.path.getsize(path) // S - 1
-entry = struct.pack("<16s16sQQQ72s", uuid.UUID("0FC63DAF-8483-4772-8E79-3D69D8477DE4").bytes_le,
-                    uuid.UUID("5EED0004-0000-4000-8000-000000000001").bytes_le, first, first + count - 1, 0,
-                    "store".encode("utf-16le"))
-entries = entry.ljust(128 * 128, b"\0")
+
+def entry(i, first, count):
+    return struct.pack("<16s16sQQQ72s", uuid.UUID("0FC63DAF-8483-4772-8E79-3D69D8477DE4").bytes_le,
+                       uuid.UUID("5EED0004-0000-4000-8000-%012X" % i).bytes_le, first, first + count - 1, 0,
+                       ("store" if i == 1 else "store %d" % i).encode("utf-16le"))
+
+pairs = zip(numbers[::2], numbers[1::2])
+entries = b"".join(entry(i, *p) for i, p in enumerate(pairs, 1)).ljust(128 * 128, b"\0")
 
 def header(me, other, table):
     h = struct.pack("<8sIIIIQQQQ16sQIII", b"EFI PART", 0x10000, 92, 0, 0, me, other, 6, last - 5,

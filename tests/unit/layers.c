@@ -61,6 +61,7 @@ static void a_linear(struct rig *rig)
 
 	push(rig, device_open_linear(segments, 5, &dev), &dev);
 }
+#define LONGER { { 0, BOTTOM_SIZE }, { NOWHERE, 100000 } }
 #define LINEAR { { 200000, 70001 }, { 512, 1 }, { 4096, 8192 }, { 131072, 12288 }, { 3, 70 } }
 
 /* Aligned to the bottom's blocks inside, but not to each other. */
@@ -133,17 +134,19 @@ const struct layer layers[] = {
 	{ "window in a window in 4096", 4096, a_window_in_a_window, false, { { 4608, 100000 } } },
 	{ "linear in a file", 0, a_linear, false, LINEAR },
 	{ "linear in 4096", 4096, a_linear, false, LINEAR },
-	{ "linear of windows in 4096", 4096, a_linear_of_windows, false, { { 40960, 9000 }, { 12288, 16384 } } },
+	{ "linear of windows in 4096", 4096, a_linear_of_windows, false,
+	  { { 40960, 9000 }, { 12288, 16384 } } },
 	{ "view of a file", 0, a_view, true, { { 0, BOTTOM_SIZE } } },
 	{ "view of 4096", 4096, a_view, true, { { 0, BOTTOM_SIZE } } },
-	{ "longer view of a file", 0, a_longer_view, true, { { 0, BOTTOM_SIZE }, { NOWHERE, 100000 } } },
-	{ "longer view of 512", 512, a_longer_view, true, { { 0, BOTTOM_SIZE }, { NOWHERE, 100000 } } },
+	{ "longer view of a file", 0, a_longer_view, true, LONGER },
+	{ "longer view of 512", 512, a_longer_view, true, LONGER },
 	{ "shorter view of a file", 0, a_shorter_view, true, { { 0, 150001 } } },
 	{ "view of a window in a file", 0, a_view_of_a_window, true, WINDOW },
 	{ "view of a window in 4096", 4096, a_view_of_a_window, true, WINDOW },
 	{ "view of a linear in 512", 512, a_view_of_a_linear, true, LINEAR },
-	{ "view of a view of 4096", 4096, a_view_of_a_view, true, { { 0, BOTTOM_SIZE }, { NOWHERE, 100000 } } },
-	{ "window in a view of a file", 0, a_window_in_a_view, true, { { BOTTOM_SIZE - 9999, 9999 }, { NOWHERE, 10001 } } },
+	{ "view of a view of 4096", 4096, a_view_of_a_view, true, LONGER },
+	{ "window in a view of a file", 0, a_window_in_a_view, true,
+	  { { BOTTOM_SIZE - 9999, 9999 }, { NOWHERE, 10001 } } },
 	{ "linear in a view of 512", 512, a_linear_in_a_view, true, LINEAR },
 	{ .name = NULL },
 };
