@@ -5,7 +5,7 @@
 # Every claim is checked by other programs; exit 1 at the first that does not
 # hold.  Ordinary user's rights, about a minute, about 1 GB in $TMPDIR.
 set -euo pipefail
-export LC_ALL=C PATH="$PATH:/usr/sbin:/sbin"
+export PATH="$PATH:/usr/sbin:/sbin"
 tests=$(cd "$(dirname "$0")" && pwd)
 program=$(realpath "${1:-$tests/../build/diskwright}")
 [ -x "$program" ] || { echo "demo.sh: no program at $program" >&2; exit 2; }
@@ -80,8 +80,9 @@ printf '\n$ diskwright %s\n' "${merge[*]}"
 merge_cut_off
 holds "kill -9 during the execution"
 printf '\n$ diskwright status disk.img\n'
-"$program" status disk.img && broken "status sees nothing unfinished" || [ $? = 4 ] || broken "status failed"
-[ "$("$tests/images/imagetool" digest disk.img)" != "$first" ] || holds "(nothing of it had reached the disk yet)"
+status=0
+"$program" status disk.img || status=$?
+[ $status = 4 ] || broken "status ended with $status, not 4"
 if dumpe2fs -h "disk.img?offset=$home" > /dev/null 2>&1; then
 	holds "the filesystem was not being written yet"
 else

@@ -316,19 +316,36 @@ uint64_t gpt_end_usable(struct device *disk, uint32_t unit, uint64_t size)
 	return end;
 }
 
+static int zero_sector(struct device *disk, uint32_t unit, uint64_t lba)
+{
+	return device_zero(disk, lba * unit, unit);
+}
+
+/* The primary names LAST as the place of its backup, which is yet to be written. */
+static int fit_primary(struct device *disk, uint32_t unit, struct gpt *g, uint64_t last)
+{
+	int r = zero_sector(disk, unit, last);
+
+	if (r < 0 || g->alternate == last)
+		return r;
+	put64(g->header + 32, last);
+	put64(g->header + 48, usable_end(g, unit, disk->size) / unit - 1);
+	return gpt_store(disk, unit, g);
+}
+
 int gpt_fit(struct device *disk, uint32_t unit)
 {
-	uint64_t sectors = disk->size / unit;
-	struct gpt g;
-	int r = gpt_load(disk, unit, 1, &g);
+	struct pair pair;
+	int r = pair_load(disk, unit, &pair);
 
-	if (r == 0 && g.alternate >= sectors) {
-		put64(g.header + 32, sectors - 1);
-		put64(g.header + 48, usable_end(&g, unit, disk->size) / unit - 1);
-		r = gpt_store(disk, unit, &g);
-	}
-	free(g.entries);
-	return r == -EBADMSG ? 0 : r; /* no primary: nothing names the end */
+	if (r < 0)
+		return r;
+	if (!pair.has_primary)
+		r = zero_sector(disk, unit, 1);
+	else if (!pair.has_backup)
+		r = fit_primary(disk, unit, &pair.primary, disk->size / unit - 1);
+	pair_free(&pair);
+	return r;
 }
 
 static int refuse_shape(const struct gpt *was, const struct gpt *is, struct dw_report *report)

@@ -61,7 +61,11 @@ int gpt_read(struct ptable_reader *rd);
 /* Where the usable part ends when the backup is at the end of SIZE bytes. */
 uint64_t gpt_end_usable(struct device *disk, uint32_t sector_size, uint64_t size);
 
-/* A disk that was cut: let its primary header name the new end. */
+/*
+ * Leave only a copy that is sound: libparted checks less and trusts more.  Without a
+ * backup, which may be beyond the end of a disk that was cut, the primary
+ * header names the end of the disk as its place.
+ */
 int gpt_fit(struct device *disk, uint32_t sector_size);
 
 /*

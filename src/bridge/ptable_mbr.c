@@ -71,7 +71,7 @@ static bool chain_enter(struct ptable_reader *rd, struct chain *c, uint64_t ebr)
 	return true;
 }
 
-/* Only the two entries that an EBR is made of; a loader's code is no matter. */
+/* Only the two entries that an EBR is made of; some follow others even of length 0. */
 static bool ebr_is_plain(const uint8_t *sector)
 {
 	const uint8_t *link = entry_at(sector, 1);
@@ -79,8 +79,8 @@ static bool ebr_is_plain(const uint8_t *sector)
 
 	entry_decode(entry_at(sector, 0), 1, 0, &p);
 	entry_decode(link, 1, 0, &next);
-	return !p.extended && (next.extended || !entry_is_used(link)) && !entry_is_used(entry_at(sector, 2)) &&
-	       !entry_is_used(entry_at(sector, 3));
+	return !p.extended && (next.extended || !entry_is_used(link)) && !entry_at(sector, 2)[4] &&
+	       !entry_at(sector, 3)[4];
 }
 
 static int read_chain(struct ptable_reader *rd, const struct partition *extended)

@@ -48,31 +48,40 @@ static int parted_fails(struct dw_report *report)
 
 /* ---- its limits -------------------------------------------------------- */
 
+/* In number order, which is the chain's. */
+static const struct partition *first_logical(const struct ptable *table)
+{
+	const struct partition *first = NULL;
+
+	for (size_t i = 0; i < table->count; i++)
+		if (table->partitions[i].logical && (!first || table->partitions[i].number < first->number))
+			first = &table->partitions[i];
+	return first;
+}
+
 /* libparted 3.5 ends the whole process, or writes what it should not, here. */
 static int refuse_chain(const struct ptable *table, struct dw_report *report)
 {
-	const struct partition *extended = NULL;
+	const struct partition *first = first_logical(table);
 	uint64_t end = 0;
-	int logicals = 0;
 
 	for (size_t i = 0; i < table->count; i++) {
 		const struct partition *p = &table->partitions[i];
 
-		/* It puts an EBR before each logical partition itself. */
-		if (p->logical && p->start <= end)
+		/* It puts the EBRs itself: the first one first, each other before its partition. */
+		if (p->logical && p->start < end + (p == first ? 0 : table->sector_size))
 			return dw_fail(report, DW_REFUSED, ENOTSUP,
 				       "there is no free sector before partition %d for its EBR", p->number);
+		if (p->logical)
+			end = p->start + p->length;
 		if (p->extended)
-			extended = p;
-		if (p->extended || p->logical)
-			end = p->extended ? p->start : p->start + p->length;
-		logicals += p->logical;
+			end = p->start + table->sector_size;
+		/* It writes 512 bytes of an empty EBR, and memory of its own behind them. */
+		if (p->extended && !first && table->sector_size > 512)
+			return dw_fail(report, DW_REFUSED, ENOTSUP,
+				       "an empty extended partition (%d) with sectors of %u bytes is not supported",
+				       p->number, table->sector_size);
 	}
-	/* It writes 512 bytes of an empty EBR, and memory of its own behind them. */
-	if (extended && logicals == 0 && table->sector_size > 512)
-		return dw_fail(report, DW_REFUSED, ENOTSUP,
-			       "an empty extended partition (%d) with sectors of %u bytes is not supported",
-			       extended->number, table->sector_size);
 	return 0;
 }
 

@@ -213,6 +213,9 @@ static int forward(struct run *run)
 	case JOURNAL_RUNNING:
 	case JOURNAL_ROLLING_BACK:
 		r = verify_frames(run, FRAME_DATA, k, h->steps);
+		/* An undo of a cut begins by making the disk long again. */
+		if (r == 0)
+			r = resize_up(run);
 		if (r == 0)
 			r = step_check(run, k, EXPECT_MIX);
 		if (r == 0 && h->state == JOURNAL_ROLLING_BACK) {

@@ -44,6 +44,8 @@ out:
 	if (r == -EBADMSG)
 		dw_fail(report, DW_FAILED, EBADMSG,
 			"the journal is damaged: neither of its two headers can be read");
+	else if (r < 0 && r != -ENODATA)
+		dw_fail(report, DW_FAILED, -r, "cannot read the journal: %s", strerror(-r));
 	if (r < 0)
 		header_free(&j->header);
 	return r;
@@ -99,6 +101,8 @@ int journal_load_program(struct journal *j, struct dw_report *report)
 	free(buffer);
 	if (r == -EBADMSG)
 		dw_fail(report, DW_FAILED, EBADMSG, "the journal's program is damaged");
+	else if (r < 0)
+		dw_fail(report, DW_FAILED, -r, "cannot read the journal: %s", strerror(-r));
 	return r;
 }
 

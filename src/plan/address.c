@@ -20,7 +20,7 @@ DW_EXPORT int dw_address_parse(const char *address, char **path, int *partition,
 	/* A file may well have a colon in its name. */
 	if (!colon || access(address, F_OK) == 0) {
 		*path = strdup(address);
-		return *path ? 0 : -ENOMEM;
+		return *path ? 0 : dw_fail(report, DW_FAILED, ENOMEM, "%s", strerror(ENOMEM));
 	}
 	if (colon == address) {
 		return dw_fail(report, DW_USAGE, EINVAL, "no disk is named before the colon");
@@ -39,7 +39,7 @@ DW_EXPORT int dw_address_parse(const char *address, char **path, int *partition,
 	}
 	*path = strndup(address, colon - address);
 	if (!*path)
-		return -ENOMEM;
+		return dw_fail(report, DW_FAILED, ENOMEM, "%s", strerror(ENOMEM));
 	*partition = number;
 	return 0;
 }

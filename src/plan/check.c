@@ -226,5 +226,5 @@ DW_EXPORT int dw_check(const char *path, uint32_t sector_size,
 		r = check_table(&c, defect);
 	ptable_free(&c.table);
 	disk_close(&c.disk);
-	return r > 0 ? 0 : r;
+	return r < 0 ? dw_fail(report, DW_FAILED, -r, "%s", strerror(-r)) : 0;
 }

@@ -175,7 +175,7 @@ DW_EXPORT int dw_plan_make(const struct dw_request *request, struct dw_plan **ou
 
 	*out = NULL;
 	if (!plan)
-		return -ENOMEM;
+		return dw_fail(report, DW_FAILED, ENOMEM, "%s", strerror(ENOMEM));
 	plan->request = request;
 	plan->disk.fd = -1;
 	plan->report = &inner;
@@ -327,5 +327,5 @@ DW_EXPORT int dw_plan_execute(struct dw_plan *plan, struct dw_report *report)
 		device_close(dev);
 	}
 	free(path);
-	return r;
+	return r < 0 ? dw_fail(report, DW_FAILED, -r, "%s", strerror(-r)) : 0;
 }

@@ -92,6 +92,8 @@ int recover_run(struct disk *disk, struct journal *journal, bool backward, bool 
 		exec_backward(&back, false);
 	}
 	state = journal->header.state;
+	if (r < 0)
+		dw_fail(report, DW_FAILED, -r, "%s", strerror(-r));
 	if (r < 0 && report && state_is_unfinished(state)) {
 		if (report->status == DW_OK || report->status == DW_FAILED)
 			report->status = DW_UNFINISHED;
@@ -238,7 +240,7 @@ DW_EXPORT int dw_journal_inspect(const char *path, const char *journal_path, str
 	free(file);
 	free(link);
 	disk_close(&disk);
-	return r;
+	return r < 0 ? dw_fail(report, DW_FAILED, -r, "%s", strerror(-r)) : 0;
 }
 
 /* ---- recover ---------------------------------------------------------- */
@@ -329,5 +331,5 @@ DW_EXPORT int dw_recover(const char *path, const char *journal_path, enum dw_rec
 	free(file);
 	free(link);
 	disk_close(&disk);
-	return r;
+	return r < 0 ? dw_fail(report, DW_FAILED, -r, "%s", strerror(-r)) : 0;
 }

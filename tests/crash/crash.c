@@ -9,8 +9,8 @@
  * each alone present, each torn at a sector boundary, and seeded samples.
  * States that are equal are visited once.  On each, `resume` must end in
  * exactly the new disk and `rollback` in exactly the old one; a disk that is
- * neither must carry its guards.  For sampled states the recovery itself is
- * recorded and cut in the same way.
+ * neither must carry its guards.  At DOUBLES cuts of each
+ * run a recovery is recorded and cut in the same way.
  *
  * usage: crash [-s SEED] [-d DOUBLES] [-v] SMALL_SH [SCENARIO...]
  */
@@ -151,6 +151,7 @@ struct cutter {
 	uint64_t start[MEDIA];      /* sizes before the log */
 	const struct simdisk *base; /* NULL: the world's base; else copies of media */
 	struct part *parts;
+	bool *doubled;              /* cuts at which a recovery is to be cut in its turn */
 	unsigned level;
 };
 
@@ -333,7 +334,8 @@ static void visit(struct cutter *c, size_t cut)
 		else if (ended != (ways[i].new ? JOURNAL_DONE : JOURNAL_ROLLED_BACK))
 			fail(c, cut, "ended in the wrong state", ended, &report);
 	}
-	if (c->level == 1 && w->doubles && next_random(w) % 1000 < w->doubles) {
+	if (c->doubled[cut] && next_random(w) % 3 == 0) {
+		c->doubled[cut] = false;
 		double_crash(c, cut, WAY_RESUME);
 		double_crash(c, cut, WAY_ROLLBACK);
 	}
@@ -421,9 +423,13 @@ static void cut_log(struct world *w, const struct log *log, const struct simdisk
 
 	memcpy(c.start, start, sizeof(c.start));
 	c.parts = calloc(log->count + 1, sizeof(*c.parts));
+	c.doubled = calloc(log->count + 1, sizeof(*c.doubled));
+	for (unsigned i = 0; i < w->doubles && level == 1; i++)
+		c.doubled[next_random(w) % (log->count + 1)] = true;
 	for (size_t cut = 0; cut <= log->count; cut++)
 		visit_cut(&c, cut, list);
 	free(c.parts);
+	free(c.doubled);
 	free(list);
 }
 
@@ -603,7 +609,7 @@ static int run_scenario(const struct scenario *s, const char *small, const char 
 int main(int argc, char **argv)
 {
 	char dir[] = "/tmp/dw-crash-XXXXXX";
-	unsigned doubles = 20;
+	unsigned doubles = 6;
 	uint64_t seed = 20260101;
 	bool verbose = false;
 	struct world total = { 0 };

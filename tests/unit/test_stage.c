@@ -21,7 +21,7 @@ static char directory[4096];
 static struct stage *stage;
 static struct device *memory;
 static const char *path;
-static struct random random_numbers;
+static uint8_t content[SIZE], zeros[65536];
 
 static int group_setup(void **state)
 {
@@ -64,12 +64,39 @@ static int teardown(void **state)
 	return leftovers();
 }
 
-static int open_file(int flags)
+/*
+ * Files on the stage are used as a program would: by another process, which
+ * has none of this one's descriptors (stage.c says why).  FN returns 0 or the
+ * line of what did not hold.
+ */
+static void as_program(int (*fn)(void))
 {
-	int fd = open(path, flags | O_CLOEXEC);
+	int status;
+	pid_t pid = fork();
 
-	assert_true(fd >= 0);
-	return fd;
+	if (pid == 0) {
+		closefrom(STDERR_FILENO + 1);
+		status = fn();
+		if (status)
+			fprintf(stderr, "%s:%d: not so: %s\n", __FILE__, status, strerror(errno));
+		_exit(status != 0);
+	}
+	assert_int_equal(waitpid(pid, &status, 0), pid);
+	assert_int_equal(status, 0);
+}
+
+#define CHECK(condition)                 \
+	do {                             \
+		if (!(condition))        \
+			return __LINE__; \
+	} while (0)
+
+/* The same numbers in every process that asks. */
+static void pattern(void *buffer, size_t length)
+{
+	struct random random = { 42 };
+
+	random_fill(&random, buffer, length);
 }
 
 static void assert_same(struct device *dev, const uint8_t *expected, size_t length, uint64_t offset)
@@ -83,58 +110,74 @@ static void assert_same(struct device *dev, const uint8_t *expected, size_t leng
 
 /* ---- content ----------------------------------------------------------- */
 
+static int read_all(void)
+{
+	static uint8_t found[SIZE + 1];
+	int fd = open(path, O_RDONLY);
+
+	CHECK(read(fd, found, SIZE + 1) == SIZE);
+	CHECK(memcmp(found, content, SIZE) == 0);
+	return 0;
+}
+
 static void device_is_read_through_its_file(void **state)
 {
-	uint8_t *content = malloc(SIZE), *found = malloc(SIZE + 1);
-	int fd;
-
-	random_fill(&random_numbers, content, SIZE);
+	pattern(content, SIZE);
 	assert_int_equal(device_write(memory, content, SIZE, 0), 0);
-	fd = open_file(O_RDONLY);
-	assert_int_equal(read(fd, found, SIZE + 1), SIZE);
-	assert_memory_equal(found, content, SIZE);
-	close(fd);
-	free(content);
-	free(found);
+	as_program(read_all);
+}
+
+static int write_pieces(void)
+{
+	int fd = open(path, O_RDWR);
+
+	CHECK(pwrite(fd, content, 100000, 12345) == 100000);
+	CHECK(pwrite(fd, content, 1000, SIZE - 1000) == 1000);
+	return 0;
 }
 
 static void what_is_written_arrives_with_the_flush(void **state)
 {
-	uint8_t content[100000];
-	int fd = open_file(O_RDWR);
-
-	random_fill(&random_numbers, content, sizeof(content));
-	assert_int_equal(pwrite(fd, content, sizeof(content), 12345), sizeof(content));
-	assert_int_equal(pwrite(fd, content, 1000, SIZE - 1000), 1000);
+	pattern(content, SIZE);
+	as_program(write_pieces);
 	assert_int_equal(stage_flush(stage, "file", NULL), 0);
-	assert_same(memory, content, sizeof(content), 12345);
+	assert_same(memory, content, 100000, 12345);
 	assert_same(memory, content, 1000, SIZE - 1000);
-	close(fd);
+}
+
+static int look(void)
+{
+	struct stat st;
+
+	CHECK(stat(path, &st) == 0);
+	CHECK(S_ISREG(st.st_mode) && (st.st_mode & 07777) == 0600);
+	CHECK(st.st_uid == geteuid() && st.st_gid == getegid());
+	CHECK(st.st_size == SIZE);
+	return 0;
 }
 
 static void file_looks_like_the_device(void **state)
 {
-	struct stat st;
+	as_program(look);
+}
 
-	assert_int_equal(stat(path, &st), 0);
-	assert_true(S_ISREG(st.st_mode));
-	assert_int_equal(st.st_mode & 07777, 0600);
-	assert_int_equal(st.st_uid, geteuid());
-	assert_int_equal(st.st_size, SIZE);
+static int write_directly(void)
+{
+	_Alignas(4096) static uint8_t block[4096], found[4096];
+	int fd = open(path, O_RDWR | O_EXCL | O_DIRECT);
+
+	pattern(block, sizeof(block));
+	CHECK(pwrite(fd, block, sizeof(block), 8192) == sizeof(block));
+	CHECK(pread(fd, found, sizeof(found), 8192) == sizeof(found));
+	CHECK(memcmp(block, found, sizeof(block)) == 0);
+	return 0;
 }
 
 static void exclusive_and_direct_opens_work(void **state)
 {
-	_Alignas(4096) uint8_t block[4096];
-	_Alignas(4096) uint8_t found[4096];
-	int fd = open_file(O_RDWR | O_EXCL | O_DIRECT);
-
-	random_fill(&random_numbers, block, 4096);
-	assert_int_equal(pwrite(fd, block, 4096, 8192), 4096);
-	assert_int_equal(pread(fd, found, 4096, 8192), 4096);
-	assert_memory_equal(block, found, 4096);
-	assert_same(memory, block, 4096, 8192);
-	close(fd);
+	as_program(write_directly);
+	pattern(content, 4096);
+	assert_same(memory, content, 4096, 8192);
 }
 
 static void two_files_do_not_mix(void **state)
@@ -144,8 +187,8 @@ static void two_files_do_not_mix(void **state)
 
 	assert_int_equal(device_open_memory(IMAGE_MIB, 512, &other), 0);
 	assert_int_equal(stage_show(stage, "other", other, &path, NULL), 0);
-	image_write(first, "first", 5, 1000);
-	image_write(path, "other", 5, 1000);
+	assert_int_equal(image_run("printf first | dd of='%s' bs=1 seek=1000 conv=notrunc status=none", first), 0);
+	assert_int_equal(image_run("printf other | dd of='%s' bs=1 seek=1000 conv=notrunc status=none", path), 0);
 	assert_int_equal(stage_flush(stage, "file", NULL), 0);
 	assert_int_equal(stage_hide(stage, "other", NULL), 0);
 	assert_same(memory, (const uint8_t *)"first", 5, 1000);
@@ -153,101 +196,134 @@ static void two_files_do_not_mix(void **state)
 	device_close(other);
 }
 
-/* The programs may find out where data is; they never miss what was written. */
+static int find_data(void)
+{
+	int fd = open(path, O_RDWR);
+	off_t data;
+
+	CHECK(pwrite(fd, "data", 4, 65536) == 4);
+	data = lseek(fd, 4096, SEEK_DATA);
+	CHECK(data >= 4096 && data <= 65536);
+	CHECK(lseek(fd, 65536, SEEK_HOLE) > 65536);
+	return 0;
+}
+
+/* A program that asks where the data is does not miss what was just written. */
 static void unwritten_cache_is_no_hole(void **state)
 {
-	int fd = open_file(O_RDWR);
+	as_program(find_data);
+}
 
-	assert_int_equal(pwrite(fd, "data", 4, 65536), 4);
-	assert_in_range(lseek(fd, 4096, SEEK_DATA), 4096, 65536);
-	assert_true(lseek(fd, 65536, SEEK_HOLE) > 65536);
-	close(fd);
+static int punch(void)
+{
+	int fd = open(path, O_RDWR);
+
+	/* Still in the cache when the hole is punched. */
+	CHECK(pwrite(fd, content, 65536, 0) == 65536);
+	CHECK(fallocate(fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, 1000, 30000) == 0);
+	CHECK(fallocate(fd, FALLOC_FL_ZERO_RANGE, 40000, 5000) == 0);
+	CHECK(fallocate(fd, FALLOC_FL_ZERO_RANGE | FALLOC_FL_KEEP_SIZE, SIZE - 512, 4096) == 0);
+	CHECK(fallocate(fd, 0, 0, SIZE) == 0);
+	CHECK(fallocate(fd, 0, 0, SIZE + 1) == -1 && errno == ENOSPC);
+	return 0;
 }
 
 static void punched_holes_are_zeros(void **state)
 {
-	uint8_t content[65536], zeros[65536] = { 0 };
-	int fd = open_file(O_RDWR);
-
-	random_fill(&random_numbers, content, sizeof(content));
-	/* Still in the cache when the hole is punched. */
-	assert_int_equal(pwrite(fd, content, sizeof(content), 0), sizeof(content));
-	assert_int_equal(fallocate(fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, 1000, 30000), 0);
-	assert_int_equal(fallocate(fd, FALLOC_FL_ZERO_RANGE, 40000, 5000), 0);
-	assert_int_equal(fallocate(fd, FALLOC_FL_ZERO_RANGE | FALLOC_FL_KEEP_SIZE, SIZE - 512, 4096), 0);
-	assert_int_equal(fallocate(fd, 0, 0, SIZE), 0);
-	assert_int_equal(fallocate(fd, 0, 0, SIZE + 1), -1);
-	assert_int_equal(errno, ENOSPC);
+	pattern(content, SIZE);
+	as_program(punch);
 	assert_int_equal(stage_flush(stage, "file", NULL), 0);
 	memset(content + 1000, 0, 30000);
 	memset(content + 40000, 0, 5000);
-	assert_same(memory, content, sizeof(content), 0);
+	assert_same(memory, content, 65536, 0);
 	assert_same(memory, zeros, 512, SIZE - 512);
-	close(fd);
 }
 
 /* ---- size -------------------------------------------------------------- */
 
-static void assert_size(uint64_t size)
+static bool size_is(uint64_t size)
 {
 	struct stat st;
 
-	assert_int_equal(stat(path, &st), 0);
-	assert_int_equal(st.st_size, size);
+	return stat(path, &st) == 0 && (uint64_t)st.st_size == size;
+}
+
+static int change_everything(void)
+{
+	int fd;
+
+	CHECK(truncate(path, 1000) == 0 && size_is(SIZE));
+	CHECK(truncate(path, 2 * SIZE) == 0 && size_is(SIZE));
+	fd = open(path, O_RDWR | O_TRUNC);
+	CHECK(fd >= 0 && size_is(SIZE));
+	CHECK(ftruncate(fd, 0) == 0);
+	CHECK(futimens(fd, NULL) == 0);
+	CHECK(fchmod(fd, 0644) == 0);
+	CHECK(fsync(fd) == 0);
+	CHECK(close(fd) == 0 && size_is(SIZE));
+	return read_all();
 }
 
 static void size_and_times_cannot_be_changed(void **state)
 {
-	uint8_t content[SIZE];
-	int fd;
-
-	random_fill(&random_numbers, content, SIZE);
+	pattern(content, SIZE);
 	assert_int_equal(device_write(memory, content, SIZE, 0), 0);
-	assert_int_equal(truncate(path, 1000), 0);
-	assert_size(SIZE);
-	assert_int_equal(truncate(path, 2 * SIZE), 0);
-	assert_size(SIZE);
-	fd = open_file(O_RDWR | O_TRUNC);
-	assert_size(SIZE);
-	assert_int_equal(ftruncate(fd, 0), 0);
-	assert_int_equal(futimens(fd, NULL), 0);
-	assert_int_equal(fchmod(fd, 0644), 0);
-	assert_int_equal(fsync(fd), 0);
-	close(fd);
-	assert_size(SIZE);
+	as_program(change_everything);
 	assert_int_equal(stage_flush(stage, "file", NULL), 0);
 	assert_same(memory, content, SIZE, 0);
 }
 
+static int write_behind_end(void)
+{
+	int fd = open(path, O_RDWR);
+
+	CHECK(pwrite(fd, "data", 4, SIZE + 8192) == 4);
+	CHECK(fsync(fd) == -1 && errno == ENOSPC);
+	return 0;
+}
+
 static void write_behind_the_end_has_no_space(void **state)
 {
-	uint8_t zeros[1024] = { 0 };
-	int fd = open_file(O_RDWR);
-
-	assert_int_equal(pwrite(fd, "data", 4, SIZE + 8192), 4);
-	assert_int_equal(fsync(fd), -1);
-	assert_int_equal(errno, ENOSPC);
-	close(fd);
+	as_program(write_behind_end);
 	assert_int_equal(stage_flush(stage, "file", NULL), -ENOSPC);
-	assert_same(memory, zeros, sizeof(zeros), SIZE - sizeof(zeros));
+	assert_same(memory, zeros, 1024, SIZE - 1024);
+}
+
+static int is_gone(void)
+{
+	CHECK(open(path, O_RDONLY) == -1 && errno == ENOENT);
+	return 0;
+}
+
+static uint64_t new_size;
+
+/* Neither the old size nor the old content. */
+static int is_new(void)
+{
+	int fd = open(path, O_RDWR);
+	char byte = 'x';
+
+	CHECK(size_is(new_size));
+	CHECK(pread(fd, &byte, 1, 0) == 1 && byte == 0);
+	CHECK(pwrite(fd, "x", 1, 0) == 1);
+	CHECK(pwrite(fd, "x", 1, new_size - 1) == 1);
+	return 0;
 }
 
 static void new_size_is_seen_after_showing_again(void **state)
 {
-	char last = 'x';
+	char *old_path = strdup(path);
 
-	image_write(path, "old", 3, 0);
-	for (unsigned i = 2; i <= 4; i++) {
+	for (unsigned i = 4; i >= 1; i--) {
 		assert_int_equal(stage_hide(stage, "file", NULL), 0);
-		assert_int_equal(open(path, O_RDONLY), -1);
+		path = old_path;
+		as_program(is_gone);
 		device_close(memory);
-		show(i * IMAGE_MIB);
-		assert_size(i * IMAGE_MIB);
-		/* Nothing is left of the old content either. */
-		image_read(path, &last, 1, 0);
-		assert_int_equal(last, 0);
-		image_write(path, "new", 3, i * IMAGE_MIB - 3);
+		new_size = i * IMAGE_MIB;
+		show(new_size);
+		as_program(is_new);
 	}
+	free(old_path);
 }
 
 /* ---- errors ------------------------------------------------------------ */
@@ -257,20 +333,33 @@ static int refuse_writes(void *opaque, enum memory_op op, uint64_t offset, uint6
 	return op == MEMORY_WRITE ? *(int *)opaque : 0;
 }
 
+static int write_in_vain(void)
+{
+	int fd = open(path, O_RDWR);
+
+	CHECK(pwrite(fd, "lost", 4, 0) == 4);
+	CHECK(fsync(fd) == -1);
+	return 0;
+}
+
+static int write_page(void)
+{
+	int fd = open(path, O_RDWR);
+
+	CHECK(pwrite(fd, content, 4096, 0) == 4096);
+	return 0;
+}
+
 static void write_error_is_remembered(void **state)
 {
 	int errors[] = { -ENOSPC, -EIO, -EDQUOT };
 
 	for (size_t i = 0; i < 3; i++) {
-		int fd = open_file(O_RDWR);
-
 		memory_set_hook(memory, refuse_writes, &errors[i]);
-		assert_int_equal(pwrite(fd, "lost", 4, 0), 4);
-		assert_int_equal(fsync(fd), -1);
-		/* The program may say it or not, and later writes may succeed. */
+		as_program(write_in_vain);
+		/* Whether the program said it or not, and whatever succeeds later. */
 		memory_set_hook(memory, NULL, NULL);
-		assert_int_equal(pwrite(fd, "kept", 4, 0), 4);
-		close(fd);
+		as_program(write_page);
 		assert_int_equal(stage_flush(stage, "file", NULL), errors[i]);
 		assert_int_equal(stage_hide(stage, "file", NULL), errors[i]);
 		device_close(memory);
@@ -284,27 +373,44 @@ static int refuse_reads(void *opaque, enum memory_op op, uint64_t offset, uint64
 	return op == MEMORY_READ && offset <= 65536 && offset + length > 65536 ? -EIO : 0;
 }
 
-static void read_error_is_an_error_of_the_program(void **state)
+static int read_in_vain(void)
 {
 	char byte;
-	int fd = open_file(O_RDONLY);
+	int fd = open(path, O_RDONLY);
 
+	CHECK(pread(fd, &byte, 1, 65536) == -1 && errno == EIO);
+	return 0;
+}
+
+static int read_byte(void)
+{
+	char byte;
+	int fd = open(path, O_RDONLY);
+
+	CHECK(pread(fd, &byte, 1, 65536) == 1);
+	return 0;
+}
+
+static void read_error_is_an_error_of_the_program(void **state)
+{
 	memory_set_hook(memory, refuse_reads, NULL);
-	assert_int_equal(pread(fd, &byte, 1, 65536), -1);
-	assert_int_equal(errno, EIO);
+	as_program(read_in_vain);
 	memory_set_hook(memory, NULL, NULL);
-	assert_int_equal(pread(fd, &byte, 1, 65536), 1);
-	close(fd);
+	as_program(read_byte);
+}
+
+static int only_read(void)
+{
+	CHECK(open(path, O_RDWR) == -1 && errno == EROFS);
+	return read_byte();
 }
 
 static void read_only_device_is_not_written(void **state)
 {
-	char byte;
-
+	assert_int_equal(stage_hide(stage, "file", NULL), 0);
 	memory->read_only = true;
-	assert_int_equal(open(path, O_RDWR), -1);
-	assert_int_equal(errno, EROFS);
-	image_read(path, &byte, 1, 0);
+	assert_int_equal(stage_show(stage, "file", memory, &path, NULL), 0);
+	as_program(only_read);
 	assert_int_equal(stage_hide(stage, "file", NULL), 0);
 }
 
