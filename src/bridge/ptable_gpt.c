@@ -174,6 +174,12 @@ static bool pair_is_twin(const struct pair *pair)
 	       memcmp(a->entries, b->entries, entries_bytes(a)) == 0;
 }
 
+/* Where the primary's entries are, or belong. */
+static uint64_t primary_entries(const struct pair *pair)
+{
+	return pair->has_primary ? pair->primary.entries_lba : 2;
+}
+
 /* ---- reading ----------------------------------------------------------- */
 
 static void guid_text(const uint8_t *g, char out[37])
@@ -252,8 +258,7 @@ static int add_copy(struct ptable *t, uint64_t lba, uint64_t entries_lba, uint64
 static int add_areas(struct ptable *t, const struct pair *pair)
 {
 	uint64_t last = t->size / t->sector_size - 1, sectors = entries_sectors(pair->good, t->sector_size);
-	uint64_t primary = pair->has_primary ? pair->primary.entries_lba : 2;
-	int r = add_copy(t, 1, primary, sectors, false);
+	int r = add_copy(t, 1, primary_entries(pair), sectors, false);
 
 	if (r == 0 && pair->has_backup)
 		r = add_copy(t, pair->backup.lba, pair->backup.entries_lba, sectors, true);
@@ -294,6 +299,9 @@ int gpt_read(struct ptable_reader *rd)
 	own = (pair.good->last + 1) * unit;
 	if (!t->backup_misplaced && own < t->end_usable)
 		t->end_usable = own;
+	if (primary_entries(&pair) + entries_sectors(pair.good, unit) > pair.good->first)
+		ptable_defect(rd->defect, "the GPT's entries reach into its usable sectors, which begin at sector %llu",
+			      (unsigned long long)pair.good->first);
 	r = read_entries(rd, pair.good);
 	if (r == 0)
 		r = add_areas(t, &pair);
@@ -316,34 +324,36 @@ uint64_t gpt_end_usable(struct device *disk, uint32_t unit, uint64_t size)
 	return end;
 }
 
-static int zero_sector(struct device *disk, uint32_t unit, uint64_t lba)
+static int store_at(struct device *disk, uint32_t unit, struct gpt *g, uint64_t lba, uint64_t alternate,
+		    uint64_t entries_lba)
 {
-	return device_zero(disk, lba * unit, unit);
-}
-
-/* The primary names LAST as the place of its backup, which is yet to be written. */
-static int fit_primary(struct device *disk, uint32_t unit, struct gpt *g, uint64_t last)
-{
-	int r = zero_sector(disk, unit, last);
-
-	if (r < 0 || g->alternate == last)
-		return r;
-	put64(g->header + 32, last);
-	put64(g->header + 48, usable_end(g, unit, disk->size) / unit - 1);
+	g->lba = lba;
+	g->entries_lba = entries_lba;
+	put64(g->header + 24, lba);
+	put64(g->header + 32, alternate);
+	put64(g->header + 72, entries_lba);
 	return gpt_store(disk, unit, g);
 }
 
 int gpt_fit(struct device *disk, uint32_t unit)
 {
+	uint64_t last = disk->size / unit - 1;
 	struct pair pair;
+	struct gpt g;
 	int r = pair_load(disk, unit, &pair);
 
 	if (r < 0)
 		return r;
-	if (!pair.has_primary)
-		r = zero_sector(disk, unit, 1);
-	else if (!pair.has_backup)
-		r = fit_primary(disk, unit, &pair.primary, disk->size / unit - 1);
+	if (!pair.good) {
+		pair_free(&pair);
+		return -EBADMSG;
+	}
+	g = *pair.good;
+	if (pair.has_primary && g.alternate != last)
+		put64(g.header + 48, usable_end(&g, unit, disk->size) / unit - 1);
+	r = store_at(disk, unit, &g, 1, last, primary_entries(&pair));
+	if (r == 0)
+		r = store_at(disk, unit, &g, last, 1, last - entries_sectors(&g, unit));
 	pair_free(&pair);
 	return r;
 }

@@ -62,9 +62,8 @@ int gpt_read(struct ptable_reader *rd);
 uint64_t gpt_end_usable(struct device *disk, uint32_t sector_size, uint64_t size);
 
 /*
- * Leave only a copy that is sound: libparted checks less and trusts more.  Without a
- * backup, which may be beyond the end of a disk that was cut, the primary
- * header names the end of the disk as its place.
+ * Make both copies from the good one, the backup at the end of the disk.
+ * libparted checks less and trusts more than the reader here.
  */
 int gpt_fit(struct device *disk, uint32_t sector_size);
 

@@ -43,12 +43,15 @@ void ptable_defect(char *defect, const char *fmt, ...)
 
 int ptable_add_partition(struct ptable *t, const struct partition *p)
 {
-	struct partition *list = reallocarray(t->partitions, t->count + 1, sizeof(*list));
+	/* Full whenever the count is a power of two: then it is doubled. */
+	if ((t->count & (t->count - 1)) == 0) {
+		struct partition *list = reallocarray(t->partitions, t->count ? 2 * t->count : 1, sizeof(*list));
 
-	if (!list)
-		return -ENOMEM;
-	t->partitions = list;
-	list[t->count++] = *p;
+		if (!list)
+			return -ENOMEM;
+		t->partitions = list;
+	}
+	t->partitions[t->count++] = *p;
 	return 0;
 }
 

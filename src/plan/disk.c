@@ -167,17 +167,33 @@ int journal_file_create(const char *path, uint64_t size, char **temporary, struc
 	return r;
 }
 
+static int link_make(const char *link, const char *path)
+{
+	char *real = realpath(path, NULL);
+	int r = 0;
+
+	unlink(link);
+	if (!real || symlink(real, link) < 0)
+		r = -errno;
+	free(real);
+	return r < 0 ? r : directory_sync(link);
+}
+
 int journal_file_publish(const char *temporary, const char *path, const char *link,
 			 struct dw_report *report)
 {
-	int r = rename(temporary, path) < 0 ? -errno : directory_sync(path);
+	int r = rename(temporary, path) < 0 ? -errno : 0;
 
-	if (r == 0 && link) {
-		char *real = realpath(path, NULL);
-
-		unlink(link);
-		r = !real ? -errno : symlink(real, link) < 0 ? -errno : directory_sync(link);
-		free(real);
+	if (r == 0) {
+		r = directory_sync(path);
+		if (r == 0 && link)
+			r = link_make(link, path);
+		/* Nothing has been executed: leave nothing that says so. */
+		if (r < 0) {
+			unlink(path);
+			if (link)
+				unlink(link);
+		}
 	}
 	if (r < 0)
 		dw_fail(report, DW_FAILED, -r, "cannot put the journal %s in place: %s", path,

@@ -22,7 +22,9 @@ int stage_open(const char *directory, struct stage **out, struct dw_report *repo
 
 /*
  * Show DEV (borrowed until stage_hide() or stage_close()) as file NAME; PATH
- * receives a string owned by the stage, valid until stage_hide().  A write to
+ * receives a string owned by the stage, valid until stage_hide().  It is for
+ * other programs: this process could not be killed while it waits for itself
+ * (stage.c says why); what opens PATH here does it in a child.  A write to
  * a read-only device gives EROFS; truncation succeeds without effect; a file
  * never becomes longer than its device (ENOSPC).
  */

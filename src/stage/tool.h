@@ -24,9 +24,10 @@ enum tool_progress {
 };
 
 /*
- * Run ARGV (ARGV[0] looked up in PATH and /sbin, /usr/sbin, /usr/local/sbin),
+ * Run ARGV (ARGV[0] looked up in the usual directories, sbin first),
  * standard input from /dev/null, environment: PATH, LC_ALL=C, and nothing
- * that changes e2fsprogs' behaviour.  PHASE names the work for progress.
+ * that changes e2fsprogs' behaviour.  PHASE names the work for progress; NULL:
+ * no progress is told.
  * The child dies with this process (PDEATHSIG) and is stopped (SIGTERM, then
  * SIGKILL) when dw_interrupted().  0 when it ran to its end (whatever
  * exit_code); -ENOENT with a hint naming the Debian package when it is not

@@ -157,7 +157,7 @@ same_tree() {
 }
 
 # super IMAGE OFFSET FIELD: a line of dumpe2fs -h
-super() { dumpe2fs -h "$1?offset=$2" 2> /dev/null | sed -n "s/^$3: *//p"; }
+super() { dumpe2fs -h "$1?offset=$2" 2> /dev/null | sed -n "s/^$3:[[:space:]]*//p"; }
 fs_bytes() { echo $(($(super "$1" "$2" 'Block count') * $(super "$1" "$2" 'Block size'))); }
 
 # filled IMAGE NUMBER: the filesystem fills its partition but for less than a MiB
@@ -182,10 +182,52 @@ gpt_right() { sgdisk -v "$1" > sgdisk.log 2>&1; grep -q '^No problems found' sgd
 crash_at() {
 	local n=$1
 	shift
-	strace -qq -o /dev/null -e trace=fsync,fdatasync -e "inject=fsync,fdatasync:signal=SIGKILL:when=$n" \
-		"$DISKWRIGHT" "$@" > out 2> err < /dev/null
+	{
+		strace -qq -o /dev/null -e trace=fsync,fdatasync -e "inject=fsync,fdatasync:signal=SIGKILL:when=$n" \
+			"$DISKWRIGHT" "$@" > out 2> err < /dev/null
+	} 2> /dev/null
 }
 need_crash() {
 	need strace
 	strace -qq -o /dev/null true 2> /dev/null || skip "no ptrace here"
+}
+
+# run_counted ARGUMENTS: it must succeed; sets $syncs, how many syncs that took
+run_counted() {
+	strace -qq -o syncs.log -e trace=fsync,fdatasync "$DISKWRIGHT" "$@" > out 2> err < /dev/null || fail "$*: status $?"
+	syncs=$(grep -c 'sync(' syncs.log)
+}
+
+# stopped_half_way IMAGE ARGUMENTS: leaves IMAGE with the operation unfinished
+# and the disk partly written; sets $old, the digest from before
+stopped_half_way() {
+	local image=$1 n
+	shift
+	old=$(imagetool digest "$image")
+	cp --sparse=always "$image" start.img
+	run_counted "$@"
+	for ((n = syncs - 2; n > 1; n--)); do
+		cp --sparse=always start.img "$image"
+		rm -f "$image.dwj"
+		crash_at $n "$@"
+		dw status "$image"
+		[ $? = 4 ] && [ "$(imagetool digest "$image")" != "$old" ] && break
+	done
+	rm -f start.img
+	[ $n -gt 1 ] || fail "$*: could not be stopped half way"
+}
+
+# sense IMAGE: what is on it, but for what differs from run to run (times, and
+# the checksums over them)
+sense() {
+	local offset
+	stat -c %s "$1"
+	case $(imagetool kind "$1") in gpt4k) imagetool gpt4k "$1";; *) dump "$1";; esac
+	for offset in $(imagetool offsets "$1"); do
+		blkid -p -O "$offset" -o value -s TYPE -s UUID -s LABEL "$1" || continue
+		case $(blkid -p -O "$offset" -o value -s TYPE "$1") in
+		ext?)	treedigest "$1" "$offset" && e2fsck -fn "$1?offset=$offset" 2>&1
+			dumpe2fs "$1?offset=$offset" 2> /dev/null | grep -Ev 'time|[Cc]hecksum|Last|Lifetime|checked|sequence|csum';;
+		esac
+	done
 }
