@@ -415,13 +415,14 @@ static int absorb_one(struct dw_plan *plan, const struct target *survivor, int n
 	return r;
 }
 
-/* Between the survivor and NEW_END only what is absorbed may stand. */
-static int absorb_adjacent(struct dw_plan *plan, const struct target *t, const int *gone, size_t count,
-			   uint64_t absorbed_end, uint64_t room_end, const char *blocker)
+/* Between the survivor and what it absorbs only absorbed ones may stand. */
+static int absorb_adjacent(struct dw_plan *plan, int last, uint64_t absorbed_end, uint64_t room_end,
+			   const char *blocker)
 {
 	if (absorbed_end <= room_end)
 		return 0;
-	dw_fail(plan->report, DW_REFUSED, EINVAL, "%s is not adjacent: %s stands in between", t->name, blocker);
+	dw_fail(plan->report, DW_REFUSED, EINVAL, "partition %d is not adjacent: %s stands in between", last,
+		blocker);
 	dw_hint(plan->report, "absorb that as well, or choose a neighbour");
 	return -EINVAL;
 }
@@ -433,6 +434,7 @@ static int merge(struct dw_plan *plan)
 	struct fs_job job = { 0 };
 	struct target t;
 	char blocker[128];
+	int last = 0;
 	int r = q->partition ? target_find(plan, q->partition, &t)
 			     : dw_fail(plan->report, DW_USAGE, EINVAL, "merge needs a partition, as in %s:6",
 				       plan->disk.path);
@@ -452,14 +454,16 @@ static int merge(struct dw_plan *plan)
 					    q->absorb[i]);
 		if (r == 0)
 			r = absorb_one(plan, &t, q->absorb[i], &job);
-		if (r == 0 && m->start + m->length > absorbed_end)
+		if (r == 0 && m->start + m->length > absorbed_end) {
 			absorbed_end = m->start + m->length;
+			last = m->number;
+		}
 	}
 	if (r < 0)
 		return r;
 	room_end = layout_room(&plan->table, t.number, q->absorb, q->absorb_count, plan->new_size, blocker,
 			       sizeof(blocker));
-	r = absorb_adjacent(plan, &t, q->absorb, q->absorb_count, absorbed_end, room_end, blocker);
+	r = absorb_adjacent(plan, last, absorbed_end, room_end, blocker);
 	if (r < 0)
 		return r;
 	end = absorbed_end;
