@@ -608,7 +608,8 @@ static int run_scenario(const struct scenario *s, const char *small, const char 
 
 int main(int argc, char **argv)
 {
-	char dir[] = "/tmp/dw-crash-XXXXXX";
+	const char *temporary = getenv("TMPDIR");
+	char dir[256];
 	unsigned doubles = 6;
 	uint64_t seed = 20260101;
 	bool verbose = false;
@@ -625,7 +626,8 @@ int main(int argc, char **argv)
 		else
 			return 2;
 	}
-	if (optind == argc || !mkdtemp(dir))
+	if (optind == argc || snprintf(dir, sizeof(dir), "%s/dw-crash-XXXXXX", temporary ? temporary : "/tmp") < 0 ||
+	    !mkdtemp(dir))
 		return 2;
 	/* A recovery's buffers come and go thousands of times a second. */
 	mallopt(M_MMAP_THRESHOLD, 256 << 20);

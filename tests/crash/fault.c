@@ -468,13 +468,15 @@ static int scenario(const struct scenario *s, bool media, const char *small, con
 
 int main(int argc, char **argv)
 {
-	char dir[] = "/tmp/dw-fault-XXXXXX";
+	const char *temporary = getenv("TMPDIR");
+	char dir[256];
 	long every = 1;
 	int c, status = 0, r;
 
 	while ((c = getopt(argc, argv, "e:")) != -1)
 		every = c == 'e' ? strtol(optarg, NULL, 0) : 0;
-	if (every < 1 || argc - optind < 2 || !mkdtemp(dir))
+	if (every < 1 || argc - optind < 2 || snprintf(dir, sizeof(dir), "%s/dw-fault-XXXXXX", temporary ? temporary : "/tmp") < 0 ||
+	    !mkdtemp(dir))
 		return 2;
 	mallopt(M_MMAP_THRESHOLD, 256 << 20);
 	mallopt(M_TRIM_THRESHOLD, 1 << 30);

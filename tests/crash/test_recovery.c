@@ -21,7 +21,7 @@
 #define MIB (1024 * 1024ull)
 
 static struct {
-	char directory[32], path[64];
+	char directory[256], path[300];
 	struct dw_plan *plan;
 	uint8_t *old;
 	uint64_t size;
@@ -80,16 +80,16 @@ static void mount_it(void)
 
 static int setup(void **state)
 {
-	const char *small = getenv("SMALL_SH");
+	const char *small = getenv("SMALL_SH"), *temporary = getenv("TMPDIR");
 	struct dw_request request = { .operation = DW_MERGE, .partition = 6, .absorb = { 7 },
 				      .absorb_count = 1, .align = MIB, .command = "merge" };
 	struct dw_report report = { 0 };
 	struct journal j;
 	enum journal_state ended;
-	char command[512];
+	char command[1200];
 	int fd;
 
-	strcpy(w.directory, "/tmp/dw-recovery-XXXXXX");
+	snprintf(w.directory, sizeof(w.directory), "%s/dw-recovery-XXXXXX", temporary ? temporary : "/tmp");
 	if (!mkdtemp(w.directory))
 		return -1;
 	snprintf(w.path, sizeof(w.path), "%s/disk.img", w.directory);
