@@ -49,7 +49,7 @@ struct ptable {
 	uint64_t first_usable, end_usable; /* bytes: where partitions may lie */
 	bool hybrid;             /* GPT whose MBR has entries besides the protective one */
 	bool backup_misplaced;   /* GPT whose backup is not at the end of the disk */
-	bool backup_damaged;     /* GPT with one valid copy only */
+	bool backup_damaged;     /* GPT whose two copies are not both valid and alike */
 	struct partition *partitions; /* by start; an extended one before its logicals */
 	size_t count;
 	struct ptable_area *areas; /* MBR and EBR sectors, GPT headers and entries */

@@ -232,3 +232,7 @@ sense() {
 		esac
 	done
 }
+
+# remember_new IMAGE, is_new IMAGE WHEN: the disk as a whole run leaves it
+remember_new() { sense "$1" > new.sense; }
+is_new() { sense "$1" | diff new.sense - || fail "$2: this is not the new disk"; }
