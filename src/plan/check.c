@@ -143,42 +143,14 @@ static int check_partition(struct check *c, const struct partition *p)
 	return r;
 }
 
-/* What a move that was cut off leaves: a superblock where no partition starts. */
-static int check_strays(struct check *c)
+static int report_stray(void *opaque, uint64_t offset, const struct extfs *ext)
 {
-	uint64_t end = c->table.end_usable < c->disk.dev->size ? c->table.end_usable : c->disk.dev->size;
-	uint8_t super[EXTFS_SUPER_SIZE];
-	int r = 0;
+	struct check *c = opaque;
+	int r = find(c, false, 0, "a partition was removed, or a move was cut off; look before it is overwritten",
+		     "an %s superblock (UUID %s) stands in free space at byte %llu", ext->type, ext->uuid,
+		     (unsigned long long)offset);
 
-	for (uint64_t at = ALIGNMENT; at < end && r == 0; at += ALIGNMENT) {
-		bool inside = false;
-		struct dw_report quiet = { 0 };
-		struct device *window;
-		struct extfs ext;
-
-		for (size_t i = 0; i < c->table.count && !inside; i++) {
-			const struct partition *p = &c->table.partitions[i];
-
-			inside = !p->extended && at >= p->start && at - p->start < p->length;
-			if (inside)
-				at = layout_align_down(p->start + p->length - 1, ALIGNMENT);
-		}
-		if (inside || device_read(c->disk.dev, super, sizeof(super), at + EXTFS_SUPER_OFFSET) < 0 ||
-		    super[56] != 0x53 || super[57] != 0xef)
-			continue;
-		r = device_open_window(c->disk.dev, at, c->disk.dev->size - at, &window);
-		if (r < 0)
-			break;
-		if (extfs_read(window, &ext, &quiet) == 0) {
-			r = find(c, false, 0, "a partition was removed, or a move was cut off; look before it is overwritten",
-				 "an %s superblock (UUID %s) stands in free space at byte %llu", ext.type, ext.uuid,
-				 (unsigned long long)at);
-			if (r == 0)
-				r = check_twin(c, 0, ext.uuid);
-		}
-		device_close(window);
-	}
-	return r;
+	return r ? r : check_twin(c, 0, ext->uuid);
 }
 
 static int check_table(struct check *c, const char *defect)
@@ -200,8 +172,8 @@ static int check_table(struct check *c, const char *defect)
 		r = check_partition(c, &c->table.partitions[i]);
 	if (r == 0 && c->table.type == PTABLE_NONE)
 		r = check_content(c, 0, 0, c->disk.dev->size);
-	if (r == 0 && c->table.type != PTABLE_NONE)
-		r = check_strays(c);
+	if (r == 0)
+		r = layout_find_strays(c->disk.dev, &c->table, report_stray, c);
 	return r;
 }
 

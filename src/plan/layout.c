@@ -1,7 +1,12 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 #include <stdio.h>
 
+#include "core/bytes.h"
 #include "plan/plan.h"
+
+#define STRAY_STEP (1024 * 1024)
+#define EXT_MAGIC_OFFSET (EXTFS_SUPER_OFFSET + 0x38)
+#define EXT_MAGIC 0xef53
 
 uint64_t layout_align_down(uint64_t offset, uint64_t align)
 {
@@ -79,4 +84,65 @@ uint64_t layout_room(const struct ptable *table, int number, const int *gone, si
 		room_cut(&room, p->start, above, "partition", p->number);
 	}
 	return room.end;
+}
+
+/* ---- superblocks in free space ---------------------------------------- */
+
+struct strays {
+	struct device *disk;
+	const struct ptable *table;
+	int (*fn)(void *opaque, uint64_t offset, const struct extfs *ext);
+	void *opaque;
+};
+
+static bool is_covered(const struct ptable *table, uint64_t offset)
+{
+	for (size_t i = 0; i < table->count; i++) {
+		const struct partition *p = &table->partitions[i];
+
+		if (!p->extended && offset >= p->start && offset - p->start < p->length)
+			return true;
+	}
+	return false;
+}
+
+static int stray_at(struct strays *s, uint64_t offset)
+{
+	uint8_t magic[2];
+	struct device *window;
+	struct extfs ext;
+	int r;
+
+	if (s->disk->size - offset < EXT_MAGIC_OFFSET + sizeof(magic) ||
+	    device_read(s->disk, magic, sizeof(magic), offset + EXT_MAGIC_OFFSET) < 0 ||
+	    get16(magic) != EXT_MAGIC)
+		return 0;
+	r = device_open_window(s->disk, offset, s->disk->size - offset, &window);
+	if (r < 0)
+		return r;
+	if (extfs_read(window, &ext, NULL) == 0)
+		r = s->fn(s->opaque, offset, &ext);
+	device_close(window);
+	return r;
+}
+
+static int stray_extent(void *opaque, uint64_t offset, uint64_t length, enum device_extent_kind kind)
+{
+	struct strays *s = opaque;
+	int r = 0;
+
+	if (kind == DEVICE_ZERO)
+		return 0;
+	for (uint64_t at = layout_align_up(offset, STRAY_STEP); at < offset + length && r == 0; at += STRAY_STEP)
+		if (!is_covered(s->table, at))
+			r = stray_at(s, at);
+	return r;
+}
+
+int layout_find_strays(struct device *disk, const struct ptable *table,
+		       int (*fn)(void *opaque, uint64_t offset, const struct extfs *ext), void *opaque)
+{
+	struct strays s = { disk, table, fn, opaque };
+
+	return table->type == PTABLE_NONE ? 0 : device_extents(disk, 0, disk->size, stray_extent, &s);
 }

@@ -50,6 +50,26 @@ static int refuse_in_use(struct dw_plan *plan, const struct target *t)
 	return r;
 }
 
+struct twin {
+	struct dw_plan *plan;
+	const struct target *target;
+};
+
+static int refuse_twin(void *opaque, uint64_t offset, const struct extfs *ext)
+{
+	const struct twin *twin = opaque;
+
+	if (strcmp(ext->uuid, twin->target->ext.uuid) != 0)
+		return 0;
+	dw_fail(twin->plan->report, DW_REFUSED, EUCLEAN,
+		"the filesystem in %s (at byte %llu) has a twin with the same UUID in free space at byte %llu: a move that was cut off?",
+		twin->target->name, (unsigned long long)twin->target->start, (unsigned long long)offset);
+	dw_hint(twin->plan->report,
+		"if %s is the whole one, wipe the other's superblock: dd if=/dev/zero of=%s bs=1024 seek=%llu count=1 conv=notrunc",
+		twin->target->name, twin->plan->disk.path, (unsigned long long)(offset / 1024 + 1));
+	return -EUCLEAN;
+}
+
 static int target_find(struct dw_plan *plan, int number, struct target *t)
 {
 	struct device *window;
@@ -84,6 +104,8 @@ static int target_find(struct dw_plan *plan, int number, struct target *t)
 	if (t->is_ext)
 		r = extfs_read(window, &t->ext, plan->report);
 	device_close(window);
+	if (r == 0 && t->is_ext)
+		r = layout_find_strays(plan->view, &plan->table, refuse_twin, &(struct twin){ plan, t });
 	return r;
 }
 
@@ -592,6 +614,21 @@ static int grow_disk(struct dw_plan *plan)
 	return r < 0 ? r : rehearse_grown(plan, &t, &job);
 }
 
+/* A cut must not take what a filesystem holds behind its partition's end. */
+static int refuse_oversized(struct dw_plan *plan)
+{
+	int r = 0;
+
+	for (size_t i = 0; i < plan->table.count && r == 0; i++) {
+		struct target t;
+
+		r = target_find(plan, plan->table.partitions[i].number, &t);
+		if (r == 0 && t.is_ext)
+			r = preflight_size(plan, &t);
+	}
+	return r;
+}
+
 static int shrink_disk(struct dw_plan *plan)
 {
 	uint64_t size, old = plan->disk.dev->size, last = layout_last_end(&plan->table), least;
@@ -623,7 +660,9 @@ static int shrink_disk(struct dw_plan *plan)
 	}
 	if (size == old)
 		return 0;
-	r = set_view_size(plan, size);
+	r = refuse_oversized(plan);
+	if (r == 0)
+		r = set_view_size(plan, size);
 	return r < 0 ? r : resize_table(plan);
 }
 

@@ -151,6 +151,12 @@ static int make(struct dw_plan *plan)
 	if (r == 0)
 		r = draw(plan->disk.dev, plan->disk.dev->size, plan, &table, &plan->before);
 	ptable_free(&table);
+	if (r == 0 && recover_has_guard(plan->before)) {
+		r = dw_fail(plan->report, DW_UNFINISHED, EBUSY,
+			    "a filesystem carries the guard of an unfinished operation whose journal is not here");
+		dw_hint(plan->report, "`diskwright status %s --journal FILE` with the journal's file",
+			plan->disk.path);
+	}
 	if (r == 0)
 		r = rehearse_once(plan);
 	if (r == -EAGAIN) {

@@ -82,6 +82,12 @@ uint64_t layout_room(const struct ptable *table, int number, const int *gone, si
 		     uint64_t disk_size, char *blocker, size_t blocker_size);
 uint64_t layout_align_down(uint64_t offset, uint64_t align);
 uint64_t layout_align_up(uint64_t offset, uint64_t align);
+/*
+ * ext superblocks at multiples of 1 MiB in space that no partition covers: what
+ * a removed partition, or a move that was cut off, leaves.  Stops on fn() != 0.
+ */
+int layout_find_strays(struct device *disk, const struct ptable *table,
+		       int (*fn)(void *opaque, uint64_t offset, const struct extfs *ext), void *opaque);
 /* The end of the last partition (0 when there is none). */
 uint64_t layout_last_end(const struct ptable *table);
 
@@ -137,6 +143,8 @@ int recover_journal_paths(const struct disk *disk, const char *given, char **pat
  * state it ended in asks for. */
 int recover_run(struct disk *disk, struct journal *journal, bool backward, bool undo,
 		struct dw_report *report);
+/* Does a filesystem in the tree carry the guard of an unfinished operation? */
+bool recover_has_guard(const struct dw_node *node);
 /* Remove the journal of an operation that left nothing; errors do not matter. */
 void recover_forget(const struct disk *disk, const char *journal_path);
 

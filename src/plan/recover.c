@@ -173,12 +173,12 @@ static void describe(const struct journal *j, struct dw_journal_info *info)
 			       : "take the operation back, to the old disk");
 }
 
-static bool find_guard(const struct dw_node *node)
+bool recover_has_guard(const struct dw_node *node)
 {
 	if (node->content.guarded)
 		return true;
 	for (size_t i = 0; i < node->child_count; i++)
-		if (find_guard(&node->children[i]))
+		if (recover_has_guard(&node->children[i]))
 			return true;
 	return false;
 }
@@ -189,7 +189,7 @@ static int inspect_without(struct disk *disk, struct dw_journal_info *info, stru
 	struct dw_node *tree;
 	int r = dw_tree_read(disk->path, 0, &tree, NULL);
 
-	if (r == 0 && find_guard(tree)) {
+	if (r == 0 && recover_has_guard(tree)) {
 		info->state = DW_JOURNAL_MISSING;
 		info->unfinished = true;
 		snprintf(info->done, sizeof(info->done),
