@@ -281,6 +281,7 @@ static void read_super(const uint8_t *super, struct extfs *out)
 	out->inodes = get32(SUPER_AT(super, s_inodes_count));
 	out->free_inodes = get32(SUPER_AT(super, s_free_inodes_count));
 	out->blocks_per_group = get32(SUPER_AT(super, s_blocks_per_group));
+	out->backup = get16(SUPER_AT(super, s_block_group_nr)) != 0;
 	uuid_text(SUPER_AT(super, s_uuid), out->uuid);
 	memcpy(out->label, SUPER_AT(super, s_volume_name), EXT2_LABEL_LEN);
 	read_features(super, out);

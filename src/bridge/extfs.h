@@ -22,6 +22,7 @@ struct extfs {
 	uint64_t blocks, free_blocks;     /* in blocks */
 	uint64_t inodes, free_inodes;
 	uint32_t blocks_per_group;
+	bool backup;                      /* not the first superblock but a group's copy of it */
 	char uuid[37], label[17], type[8]; /* type: "ext2", "ext3" or "ext4" */
 	bool has_journal, external_journal;
 	char journal_uuid[37];             /* external journal, else "" */

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "bridge/extfs_io.h"
+#include "core/checked.h"
 #include "core/bytes.h"
 
 /* The most that libext2fs is let allocate for the group descriptors. */
@@ -65,7 +66,7 @@ static errcode_t io_read64(io_channel channel, unsigned long long block, int cou
 	uint64_t offset, from, to;
 	int r;
 
-	if (__builtin_mul_overflow(block, channel->block_size, &offset))
+	if (checked_mul(block, channel->block_size, &offset) < 0)
 		return EINVAL;
 	r = device_read(io->dev, data, length, offset);
 	if (r < 0)

@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #include "bridge/extfs_io.h"
+#include "core/checked.h"
 #include "core/extents.h"
 
 /* A gap that is cheaper read than skipped. */
@@ -32,7 +33,7 @@ static void add(struct warm *w, uint64_t block, uint64_t block_size, uint64_t le
 
 	if (w->error || w->total >= WARM_MAX || length == 0)
 		return;
-	if (__builtin_mul_overflow(block, block_size, &offset) || offset >= w->size)
+	if (checked_mul(block, block_size, &offset) < 0 || offset >= w->size)
 		return;
 	if (length > w->size - offset)
 		length = w->size - offset;

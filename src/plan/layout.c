@@ -1,13 +1,9 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 #include <stdio.h>
 
-#include "core/bytes.h"
 #include "plan/plan.h"
 
 #define STRAY_STEP (1024 * 1024)
-#define EXT_MAGIC_OFFSET (EXTFS_SUPER_OFFSET + 0x38)
-#define EXT_GROUP_OFFSET (EXTFS_SUPER_OFFSET + 0x5a) /* not 0: a backup superblock */
-#define EXT_MAGIC 0xef53
 
 uint64_t layout_align_down(uint64_t offset, uint64_t align)
 {
@@ -109,20 +105,13 @@ static bool is_covered(const struct ptable *table, uint64_t offset)
 
 static int stray_at(struct strays *s, uint64_t offset)
 {
-	uint8_t magic[2], group[2];
 	struct device *window;
 	struct extfs ext;
-	int r;
+	int r = device_open_window(s->disk, offset, s->disk->size - offset, &window);
 
-	if (s->disk->size - offset < EXT_GROUP_OFFSET + sizeof(group) ||
-	    device_read(s->disk, magic, sizeof(magic), offset + EXT_MAGIC_OFFSET) < 0 ||
-	    device_read(s->disk, group, sizeof(group), offset + EXT_GROUP_OFFSET) < 0 ||
-	    get16(magic) != EXT_MAGIC || get16(group) != 0)
-		return 0;
-	r = device_open_window(s->disk, offset, s->disk->size - offset, &window);
 	if (r < 0)
 		return r;
-	if (extfs_read(window, &ext, NULL) == 0)
+	if (extfs_read(window, &ext, NULL) == 0 && !ext.backup)
 		r = s->fn(s->opaque, offset, &ext);
 	device_close(window);
 	return r;

@@ -111,16 +111,6 @@ static int target_find(struct dw_plan *plan, int number, struct target *t)
 
 /* ---- what speaks against touching a filesystem ------------------------ */
 
-static int refuse_guarded(struct dw_plan *plan, const struct target *t)
-{
-	if (!t->is_ext || !t->ext.guarded)
-		return 0;
-	dw_fail(plan->report, DW_UNFINISHED, EBUSY,
-		"%s carries the guard of an unfinished operation whose journal is not here", t->name);
-	dw_hint(plan->report, "`diskwright status %s --journal FILE` with the journal's file", plan->disk.path);
-	return -EBUSY;
-}
-
 static int refuse_feature(struct dw_plan *plan, const struct target *t, const char *what, const char *hint)
 {
 	dw_fail(plan->report, DW_REFUSED, ENOTSUP, "the filesystem in %s %s", t->name, what);
@@ -142,8 +132,6 @@ static int preflight_ext(struct dw_plan *plan, const struct target *t, bool resi
 			dw_hint(plan->report, "e2fsck -b may restore it; diskwright does not touch it");
 		return -ENOTSUP;
 	}
-	if (refuse_guarded(plan, t) < 0)
-		return -EBUSY;
 	if (e->unknown_features[0]) {
 		snprintf(what, sizeof(what), "has features that this e2fsprogs does not know: %s",
 			 e->unknown_features);
@@ -404,8 +392,6 @@ static int absorb_one(struct dw_plan *plan, const struct target *survivor, int n
 		return r;
 	if (number == survivor->number)
 		return dw_fail(plan->report, DW_USAGE, EINVAL, "a partition cannot absorb itself");
-	if (refuse_guarded(plan, &m) < 0)
-		return -EBUSY;
 	if (m.probe.ext_backup && !m.probe.type[0]) {
 		dw_fail(plan->report, DW_REFUSED, EUCLEAN,
 			"%s is not empty: its first superblock is destroyed, but backups of an ext filesystem are there",
@@ -677,8 +663,6 @@ static int remove_partition(struct dw_plan *plan)
 					 : dw_fail(plan->report, DW_USAGE, EINVAL,
 						   "remove needs a partition, as in %s:6", plan->disk.path);
 
-	if (r == 0)
-		r = refuse_guarded(plan, &t);
 	if (r == 0)
 		r = ptable_edit(plan->view, &plan->table, &edit, 1, plan->report);
 	if (r == 0)

@@ -12,7 +12,7 @@
  * neither must carry its guards.  At DOUBLES cuts of each
  * run a recovery is recorded and cut in the same way.
  *
- * usage: crash [-s SEED] [-d DOUBLES] [-v] SMALL_SH [SCENARIO...]
+ * usage: crash [-s SEED] [-d DOUBLES] SMALL_SH [SCENARIO...]
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -26,7 +26,6 @@
 #include <xxhash.h>
 
 #include "bridge/extfs.h"
-#include "exec/exec.h"
 #include "plan/plan.h"
 #include "scenario.h"
 #include "simdisk.h"
@@ -35,9 +34,6 @@ enum { DISK, JOURNAL, MEDIA };
 
 #define SAMPLES_PER_CUT 12
 #define TORN_PER_WRITE 4
-
-/* How a run goes. */
-enum way { WAY_RESUME, WAY_ROLLBACK, WAY_UNDO };
 
 struct world {
 	const struct scenario *scenario;
@@ -51,7 +47,6 @@ struct world {
 	uint64_t *seen;              /* states visited: an open-addressed set */
 	size_t seen_count, seen_room;
 	unsigned doubles;
-	bool verbose;
 	unsigned long states, merged, recoveries, failures;
 	uint64_t random;
 };
@@ -68,18 +63,7 @@ static uint64_t next_random(struct world *w)
 
 static int run(struct world *w, enum way way, struct dw_report *report, enum journal_state *ended)
 {
-	struct journal journal;
-	struct exec x = { &w->media[DISK].dev, &journal, sim_resize, &w->media[DISK], report };
-	int r = journal_open(&w->media[JOURNAL].dev, &journal, report);
-
-	if (r < 0)
-		return r;
-	r = journal_load_program(&journal, report);
-	if (r == 0)
-		r = way == WAY_RESUME ? exec_forward(&x) : exec_backward(&x, way == WAY_UNDO);
-	*ended = journal.header.state;
-	journal_release(&journal);
-	return r;
+	return sim_run(&w->media[DISK], &w->media[JOURNAL], way, report, ended);
 }
 
 /* ---- judging ------------------------------------------------------------ */
@@ -564,9 +548,9 @@ static uint8_t *load(const char *path, uint64_t *size)
 }
 
 static int run_scenario(const struct scenario *s, const char *small, const char *dir, unsigned doubles,
-			uint64_t seed, bool verbose, struct world *total)
+			uint64_t seed, struct world *total)
 {
-	struct world w = { .scenario = s, .doubles = doubles, .random = seed | 1, .verbose = verbose };
+	struct world w = { .scenario = s, .doubles = doubles, .random = seed | 1 };
 	struct dw_request request = s->request;
 	struct dw_report report = { 0 };
 	struct dw_plan *plan;
@@ -612,17 +596,14 @@ int main(int argc, char **argv)
 	char dir[256];
 	unsigned doubles = 6;
 	uint64_t seed = 20260101;
-	bool verbose = false;
 	struct world total = { 0 };
 	int c, status = 0, r;
 
-	while ((c = getopt(argc, argv, "s:d:v")) != -1) {
+	while ((c = getopt(argc, argv, "s:d:")) != -1) {
 		if (c == 's')
 			seed = strtoull(optarg, NULL, 0);
 		else if (c == 'd')
 			doubles = strtoul(optarg, NULL, 0);
-		else if (c == 'v')
-			verbose = true;
 		else
 			return 2;
 	}
@@ -639,7 +620,7 @@ int main(int argc, char **argv)
 			wanted |= strcmp(argv[i], s->name) == 0;
 		if (!wanted)
 			continue;
-		r = run_scenario(s, argv[optind], dir, doubles, seed, verbose, &total);
+		r = run_scenario(s, argv[optind], dir, doubles, seed, &total);
 		if (r && status != 1)
 			status = r;
 	}

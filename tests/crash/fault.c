@@ -27,7 +27,6 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#include "exec/exec.h"
 #include "plan/plan.h"
 #include "scenario.h"
 #include "simdisk.h"
@@ -92,23 +91,6 @@ static const struct fault_kind kinds[] = {
 	{ "EROFS from here on", -EROFS, true },
 	{ "ENODEV from here on", -ENODEV, true },
 };
-
-static int run(struct simdisk *media, bool backward, struct dw_report *report, enum journal_state *state)
-{
-	struct journal journal;
-	struct exec x = { &media[DISK].dev, &journal, sim_resize, &media[DISK], report };
-	int r = journal_open(&media[JOURNAL].dev, &journal, report);
-
-	*state = JOURNAL_EMPTY;
-	if (r < 0)
-		return r;
-	r = journal_load_program(&journal, report);
-	if (r == 0)
-		r = backward ? exec_backward(&x, false) : exec_forward(&x);
-	*state = journal.header.state;
-	journal_release(&journal);
-	return r;
-}
 
 struct expected {
 	uint64_t old_size, new_size;
@@ -204,7 +186,7 @@ static bool media_once(const struct scenario *s, struct dw_plan *plan, struct si
 	journal_release(&journal);
 	plan->program = sealed;
 	if (r == 0)
-		r = run(media, false, &report, &state);
+		r = sim_run(&media[DISK], &media[JOURNAL], WAY_RESUME, &report, &state);
 	runs++;
 	if (r < 0 && !report.message[0])
 		fail(s, i, kind->name, "no message", strerror(-r));
@@ -219,7 +201,8 @@ static bool media_once(const struct scenario *s, struct dw_plan *plan, struct si
 			struct dw_report again = { 0 };
 
 			replay(media, &log, sizes, lost);
-			r = run(media, backward, &again, &state);
+			r = sim_run(&media[DISK], &media[JOURNAL], backward ? WAY_ROLLBACK : WAY_RESUME, &again,
+				    &state);
 			if (r < 0 && state == JOURNAL_EMPTY && disk_is(&media[DISK], e, false))
 				continue; /* it was never sealed */
 			if (r < 0 || !disk_is(&media[DISK], e, !backward))

@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "exec/exec.h"
 #include "simdisk.h"
 
 #define CHUNK (1024 * 1024)
@@ -201,4 +202,22 @@ void sim_close(struct simdisk *s)
 	free(s->arena);
 	free(s->sector);
 	free(s->dirty);
+}
+
+int sim_run(struct simdisk *disk, struct simdisk *journal, enum way way, struct dw_report *report,
+	    enum journal_state *ended)
+{
+	struct journal j;
+	struct exec x = { &disk->dev, &j, sim_resize, disk, report };
+	int r = journal_open(&journal->dev, &j, report);
+
+	*ended = JOURNAL_EMPTY;
+	if (r < 0)
+		return r;
+	r = journal_load_program(&j, report);
+	if (r == 0)
+		r = way == WAY_RESUME ? exec_forward(&x) : exec_backward(&x, way == WAY_UNDO);
+	*ended = j.header.state;
+	journal_release(&j);
+	return r;
 }

@@ -14,6 +14,8 @@
 #include <stdint.h>
 
 #include "device/device.h"
+#include "diskwright/report.h"
+#include "journal/record.h"
 
 #define SECTOR 512
 
@@ -63,6 +65,16 @@ const uint8_t *sim_sector(const struct simdisk *s, uint64_t sector);
 
 /* For struct exec. */
 int sim_resize(void *simdisk, uint64_t size);
+
+/* How the interpreter is run. */
+enum way { WAY_RESUME, WAY_ROLLBACK, WAY_UNDO };
+
+/*
+ * Open the journal, load its program and run it.  ENDED: the state in memory
+ * afterwards; JOURNAL_EMPTY when the journal could not be opened.
+ */
+int sim_run(struct simdisk *disk, struct simdisk *journal, enum way way, struct dw_report *report,
+	    enum journal_state *ended);
 
 void log_free(struct log *log);
 

@@ -14,7 +14,6 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "exec/exec.h"
 #include "plan/plan.h"
 #include "simdisk.h"
 
@@ -32,19 +31,7 @@ static struct {
 
 static int go(bool backward, bool undo, struct dw_report *report, enum journal_state *state)
 {
-	struct journal j;
-	struct exec x = { &w.disk.dev, &j, sim_resize, &w.disk, report };
-	int r = journal_open(&w.journal.dev, &j, report);
-
-	*state = JOURNAL_EMPTY;
-	if (r == 0) {
-		r = journal_load_program(&j, report);
-		if (r == 0)
-			r = backward ? exec_backward(&x, undo) : exec_forward(&x);
-		*state = j.header.state;
-	}
-	journal_release(&j);
-	return r;
+	return sim_run(&w.disk, &w.journal, undo ? WAY_UNDO : backward ? WAY_ROLLBACK : WAY_RESUME, report, state);
 }
 
 /* The media after the first COUNT events of the run. */
