@@ -4,10 +4,12 @@
 #include <fcntl.h>
 #include <linux/falloc.h>
 #include <linux/fs.h>
+#include <linux/magic.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/ioctl.h>
 #include <sys/stat.h>
+#include <sys/statfs.h>
 #include <unistd.h>
 
 #include "device/device.h"
@@ -19,14 +21,37 @@ struct file {
 	struct device dev;
 	int fd;
 	bool regular;
+	bool knows_holes; /* lseek() tells holes from data */
 	bool sync_failed; /* what was written before it is not known to be there */
 };
+
+/* Where the next data, or the next hole, from OFFSET on begins; at most END. */
+static uint64_t seek(const struct file *f, uint64_t offset, uint64_t end, int whence)
+{
+	off_t at = -1;
+
+	errno = 0;
+	if (f->knows_holes)
+		at = lseek(f->fd, offset, whence);
+	if (at < 0 && errno != ENXIO) /* not known here: it may all be data */
+		return whence == SEEK_DATA ? offset : end;
+	return at < 0 || (uint64_t)at > end ? end : (uint64_t)at;
+}
 
 static int file_read(struct device *dev, void *buffer, size_t length, uint64_t offset)
 {
 	struct file *f = (struct file *)dev;
 	char *p = buffer;
 
+	/* A hole costs no page of the cache, nor the copy of one. */
+	if (length >= PAGE_MAX) {
+		uint64_t hole = seek(f, offset, offset + length, SEEK_DATA) - offset;
+
+		memset(p, 0, hole);
+		p += hole;
+		offset += hole;
+		length -= hole;
+	}
 	while (length > 0) {
 		ssize_t n = pread(f->fd, p, length, offset);
 
@@ -94,19 +119,6 @@ static int file_sync(struct device *dev)
 	return -errno;
 }
 
-/* Where the next data, or the next hole, from OFFSET on begins; at most END. */
-static uint64_t seek(const struct file *f, uint64_t offset, uint64_t end, int whence)
-{
-	off_t at = -1;
-
-	errno = 0;
-	if (f->regular)
-		at = lseek(f->fd, offset, whence);
-	if (at < 0 && errno != ENXIO) /* not known here: it may all be data */
-		return whence == SEEK_DATA ? offset : end;
-	return at < 0 || (uint64_t)at > end ? end : (uint64_t)at;
-}
-
 static int file_extents(struct device *dev, uint64_t offset, uint64_t length, device_extent_fn *fn,
 			void *opaque)
 {
@@ -157,14 +169,18 @@ static const struct device_ops file_ops = {
 static int file_probe(struct file *f, bool read_only)
 {
 	struct stat st;
+	struct statfs fs;
 	int block_size = 1;
 
 	if (fstat(f->fd, &st) < 0)
 		return -errno;
 	f->dev = (struct device){ &file_ops, st.st_size, 1, read_only };
 	f->regular = S_ISREG(st.st_mode);
-	if (f->regular)
+	/* Over FUSE it may be asked before what the kernel caches is written. */
+	if (f->regular) {
+		f->knows_holes = fstatfs(f->fd, &fs) == 0 && fs.f_type != FUSE_SUPER_MAGIC;
 		return 0;
+	}
 	if (!S_ISBLK(st.st_mode))
 		return -ENOTBLK;
 	if (ioctl(f->fd, BLKGETSIZE64, &f->dev.size) < 0 || ioctl(f->fd, BLKSSZGET, &block_size) < 0)

@@ -294,21 +294,22 @@ static int reopen(struct dw_plan *plan, const struct fs_job *job, struct shown *
 	return r < 0 ? r : show(plan, job->start, job->new_length, shown);
 }
 
+/* The new partition, shown from the start, has room for all that is done. */
+static bool job_grows(const struct fs_job *job)
+{
+	return job->resize && !job->minimum && job->new_length >= job->old_length;
+}
+
 static int rehearse_steps(struct dw_plan *plan, struct fs_job *job, const struct extfs *facts,
 			  struct shown *shown)
 {
-	bool grows = job->resize && !job->minimum && job->new_length >= job->old_length;
+	bool grows = job_grows(job);
 	int r = check_first(plan, job, shown);
 
 	if (r == 0)
 		r = journal_off(plan, job, shown, facts);
 	if (r == 0 && job->minimum)
 		r = find_minimum(plan, job, shown, facts);
-	if (r == 0 && grows) {
-		r = edit_table(plan, job);
-		if (r == 0)
-			r = reopen(plan, job, shown);
-	}
 	if (r == 0 && job->resize)
 		r = resize(plan, job, shown, facts);
 	if (r == 0 && !grows && job->new_length != job->old_length)
@@ -328,9 +329,14 @@ static int rehearse_steps(struct dw_plan *plan, struct fs_job *job, const struct
 
 int rehearse_fs(struct dw_plan *plan, struct fs_job *job, const struct extfs *facts)
 {
-	struct shown shown;
-	int r = show(plan, job->start, job->old_length, &shown), r2;
+	struct shown shown = { 0 };
+	int r = 0, r2;
 
+	/* One file for all programs: what one has read the next finds cached. */
+	if (job_grows(job))
+		r = edit_table(plan, job);
+	if (r == 0)
+		r = show(plan, job->start, job_grows(job) ? job->new_length : job->old_length, &shown);
 	if (r < 0)
 		return r;
 	r = rehearse_steps(plan, job, facts, &shown);
