@@ -239,6 +239,17 @@ static int skeleton_edit(struct editor *ed)
 	return r;
 }
 
+static int restore_chain(struct editor *ed)
+{
+	struct ptable now;
+	int r = skeleton_read(ed, &now, "the edited table would not be sound");
+
+	if (r == 0)
+		r = mbr_restore_chain(ed->view, ed->device, &ed->planned, &now);
+	ptable_free(&now);
+	return r;
+}
+
 /* What libparted had to leave alone; everything in sector 0 but changed entries. */
 static int skeleton_restore(struct editor *ed)
 {
@@ -255,6 +266,8 @@ static int skeleton_restore(struct editor *ed)
 	}
 	if (r == 0 && ed->before.type == PTABLE_GPT)
 		r = gpt_restore(ed->view, ed->device, unit, ed->report);
+	else if (r == 0)
+		r = restore_chain(ed);
 	return r;
 }
 

@@ -52,6 +52,13 @@ int mbr_read(struct ptable_reader *rd, const uint8_t *sector);
  */
 void mbr_restore(const uint8_t *was, uint8_t *is);
 
+/*
+ * Put the EBRs in IS back to where and what they are in WAS, but for what
+ * PLANNED changes.  libparted, whose table NOW is, has places of its own.
+ */
+int mbr_restore_chain(struct device *was, struct device *is, const struct ptable *planned,
+		      const struct ptable *now);
+
 /* Is there a header whose checksum is right, or something that says it is one? */
 bool gpt_header_is_valid(struct device *disk, uint32_t sector_size, uint64_t lba);
 bool gpt_header_is_there(struct device *disk, uint32_t sector_size, uint64_t lba);

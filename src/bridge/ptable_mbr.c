@@ -5,7 +5,9 @@
  * 510.  In an EBR entry 0 is the logical partition, relative to that EBR, and
  * entry 1 the link to the next EBR, relative to the extended partition.
  */
+#include <errno.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "bridge/ptable_internal.h"
@@ -192,4 +194,116 @@ void mbr_restore(const uint8_t *was, uint8_t *is)
 			now[4] = old[4];
 		}
 	}
+}
+
+/* ---- the chain again ---------------------------------------------------- */
+
+/* One logical partition and its EBR: where it was, and as libparted puts it. */
+struct link {
+	const struct partition *p; /* as planned; p->ebr is the old place */
+	uint64_t ebr;              /* where its EBR will be */
+	uint8_t sector[MBR_SIZE];
+};
+
+/* In the chain's order, which is that of the numbers. */
+static size_t logicals(const struct ptable *t, const struct partition *list[LOGICAL_MAX])
+{
+	size_t n = 0, at;
+
+	for (size_t i = 0; i < t->count && n < LOGICAL_MAX; i++) {
+		if (!t->partitions[i].logical)
+			continue;
+		for (at = n++; at > 0 && list[at - 1]->number > t->partitions[i].number; at--)
+			list[at] = list[at - 1];
+		list[at] = &t->partitions[i];
+	}
+	return n;
+}
+
+/* May the EBR of P stay where it is?  The chain's head has one place. */
+static bool ebr_can_stay(const struct ptable *t, const struct partition *p)
+{
+	bool inside = false;
+
+	for (size_t i = 0; i < t->count; i++) {
+		const struct partition *q = &t->partitions[i];
+		bool covers = p->ebr >= q->start && p->ebr - q->start < q->length;
+
+		if (q->extended && (!covers || p->ebr == q->start))
+			return false;
+		inside |= covers && !q->extended;
+	}
+	return !inside;
+}
+
+/* What the link holds for its own partition. */
+static int link_load(struct device *was, struct device *is, uint32_t unit, struct link *l,
+		     const struct partition *now)
+{
+	uint8_t made[MBR_SIZE], *e = (uint8_t *)entry_at(l->sector, 0);
+	struct partition old;
+	int r = device_read(is, made, sizeof(made), now->ebr);
+
+	if (r == 0)
+		r = device_read(was, l->sector, sizeof(l->sector), l->p->ebr);
+	if (r < 0)
+		return r;
+	entry_decode(e, unit, l->p->ebr, &old);
+	if (l->ebr == l->p->ebr && old.start == l->p->start && old.length == l->p->length)
+		return 0;
+	memcpy(e, entry_at(made, 0), ENTRY);
+	e[0] = l->p->boot ? 0x80 : 0;
+	e[4] = l->p->mbr_type;
+	put32(e + 8, (l->p->start - l->ebr) / unit);
+	return 0;
+}
+
+/* The link of L to NEXT (NULL: none); one that is right is left alone. */
+static void link_set(struct link *l, const struct link *next, const struct partition *extended, uint32_t unit)
+{
+	uint8_t *e = (uint8_t *)entry_at(l->sector, 1);
+	uint32_t start, length;
+
+	if (!next) {
+		memset(e, 0, ENTRY);
+		return;
+	}
+	start = (next->ebr - extended->start) / unit;
+	length = (partition_end(next->p) - next->ebr) / unit;
+	if (entry_is_used(e) && get32(e + 8) == start && get32(e + 12) >= length)
+		return;
+	/* Places beyond the reach of CHS; the type is the usual one. */
+	memcpy(e, "\0\xfe\xff\xff\5\xfe\xff\xff", 8);
+	put32(e + 8, start);
+	put32(e + 12, length);
+}
+
+int mbr_restore_chain(struct device *was, struct device *is, const struct ptable *planned,
+		      const struct ptable *now)
+{
+	const struct partition *wanted[LOGICAL_MAX], *made[LOGICAL_MAX], *extended = NULL;
+	size_t count = logicals(planned, wanted);
+	uint32_t unit = planned->sector_size;
+	struct link *links;
+	int r = 0;
+
+	if (count == 0 || logicals(now, made) != count)
+		return 0;
+	for (size_t i = 0; i < planned->count; i++)
+		if (planned->partitions[i].extended)
+			extended = &planned->partitions[i];
+	links = calloc(count, sizeof(*links));
+	if (!links)
+		return -ENOMEM;
+	for (size_t i = 0; i < count && r == 0; i++) {
+		links[i].p = wanted[i];
+		links[i].ebr = i > 0 && ebr_can_stay(planned, wanted[i]) ? wanted[i]->ebr : made[i]->ebr;
+		r = link_load(was, is, unit, &links[i], made[i]);
+	}
+	for (size_t i = 0; i < count && r == 0; i++) {
+		link_set(&links[i], i + 1 < count ? &links[i + 1] : NULL, extended, unit);
+		r = device_write(is, links[i].sector, MBR_SIZE, links[i].ebr);
+	}
+	free(links);
+	return r;
 }
