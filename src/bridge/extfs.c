@@ -347,6 +347,26 @@ static void read_inodes(struct device *dev, const uint8_t *super, struct extfs *
 		ext2fs_free(fs);
 }
 
+/*
+ * Multiple mount protection: the block that the host which uses the
+ * filesystem keeps changing (struct mmp_struct of libext2fs).  Whether it is
+ * changing can be seen only by waiting, and not through a cache: whatever is
+ * not the mark of a clean unmount counts as in use.
+ */
+static void read_mmp(struct device *dev, const uint8_t *super, struct extfs *out)
+{
+	uint64_t block = get32(SUPER_AT(super, s_mmp_block)) |
+			 (uint64_t)get32(SUPER_AT(super, s_mmp_block) + 4) << 32;
+	uint8_t mmp[offsetof(struct mmp_struct, mmp_check_interval)];
+
+	if (!out->mmp || block >= out->blocks ||
+	    device_read(dev, mmp, sizeof(mmp), block * out->block_size) < 0 ||
+	    get32(mmp + offsetof(struct mmp_struct, mmp_magic)) != EXT4_MMP_MAGIC)
+		return;
+	out->mmp_in_use = get32(mmp + offsetof(struct mmp_struct, mmp_seq)) != EXT4_MMP_SEQ_CLEAN;
+	memcpy(out->mmp_node, mmp + offsetof(struct mmp_struct, mmp_nodename), sizeof(out->mmp_node) - 1);
+}
+
 int extfs_read(struct device *dev, struct extfs *out, struct dw_report *report)
 {
 	uint8_t super[EXTFS_SUPER_SIZE];
@@ -358,6 +378,7 @@ int extfs_read(struct device *dev, struct extfs *out, struct dw_report *report)
 		return r;
 	read_super(super, out);
 	read_inodes(dev, super, out);
+	read_mmp(dev, super, out);
 	return 0;
 }
 

@@ -31,6 +31,8 @@ struct extfs {
 	bool bit64, sparse_super2, meta_bg, flex_bg;
 	bool needs_check_first;            /* lastcheck < mtime: resize2fs would refuse */
 	bool guarded;                      /* diskwright's guard (INCOMPAT bit 31) stands */
+	bool mmp_in_use;                   /* its MMP block is not the one of a clean unmount */
+	char mmp_node[65];                 /* the host that wrote the MMP block last; "" unknown */
 	/* Feature bits this build does not know, in words; "" when none. */
 	char unknown_features[128];
 	uint64_t journal_blocks;           /* internal journal's size in blocks, else 0 */

@@ -143,6 +143,12 @@ static int preflight_ext(struct dw_plan *plan, const struct target *t, bool resi
 	if (e->external_journal)
 		return refuse_feature(plan, t, "keeps its journal on another device",
 				      "its journal must be at hand for a check; work on it with resize2fs by hand");
+	if (e->mmp_in_use) {
+		snprintf(what, sizeof(what), "is in use, by its multiple mount protection%s%s",
+			 e->mmp_node[0] ? ": last by host " : "", e->mmp_node);
+		return refuse_feature(plan, t, what,
+				      "if no host has it mounted any more, `tune2fs -f -E clear_mmp` says so");
+	}
 	if (resizes && e->bigalloc)
 		return refuse_feature(plan, t, "uses bigalloc, which resize2fs does not resize safely", NULL);
 	if (shrinks && e->stable_inodes)

@@ -70,7 +70,7 @@ static int said(struct dw_plan *plan, const char *program, const struct tool_res
 	char line[256];
 
 	return dw_fail(plan->report, DW_REFUSED, EINVAL, "%s refuses (status %d): %s", program,
-		       result->exit_code, tool_last_line(result, line, sizeof(line)));
+		       result->exit_code, tool_reason(result, program, line, sizeof(line)));
 }
 
 /* Run a program that must succeed and has nothing to say. */
@@ -147,7 +147,7 @@ static int check_last(struct dw_plan *plan, const struct fs_job *job, const stru
 	else if (result.exit_code != 0)
 		r = dw_fail(plan->report, DW_REFUSED, EUCLEAN,
 			    "the rehearsed filesystem of %s is not clean, so nothing is done; e2fsck says: %s",
-			    job->name, tool_last_line(&result, line, sizeof(line)));
+			    job->name, tool_reason(&result, "e2fsck", line, sizeof(line)));
 	tool_result_free(&result);
 	return r;
 }
@@ -226,7 +226,7 @@ static int find_minimum(struct dw_plan *plan, struct fs_job *job, const struct s
 		return r;
 	blocks = number_after(&result, "Estimated minimum size of the filesystem:");
 	if (result.exit_code != 0 || blocks == 0 || blocks > facts->blocks)
-		r = said(plan, "resize2fs -P", &result);
+		r = said(plan, "resize2fs", &result);
 	tool_result_free(&result);
 	if (r < 0)
 		return r;

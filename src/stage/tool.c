@@ -357,15 +357,30 @@ void tool_result_free(struct tool_result *result)
 	*result = (struct tool_result){ 0 };
 }
 
-const char *tool_last_line(const struct tool_result *result, char *buffer, size_t size)
+/* The line that begins at START, without what is at its end. */
+static const char *line_at(const char *start, char *buffer, size_t size)
 {
-	const char *output = result->output ? result->output : "", *start;
-	size_t end = result->length;
+	size_t length = strcspn(start, "\r\n");
 
-	while (end > 0 && strchr(" \t\r\n", output[end - 1]))
-		end--;
-	for (start = output + end; start > output && start[-1] != '\n'; start--)
-		;
-	snprintf(buffer, size, "%.*s", (int)(output + end - start), start);
+	while (length > 0 && strchr(" \t", start[length - 1]))
+		length--;
+	snprintf(buffer, size, "%.*s", (int)length, start);
 	return buffer;
+}
+
+const char *tool_reason(const struct tool_result *result, const char *program, char *buffer, size_t size)
+{
+	const char *output = result->output ? result->output : "", *named = NULL, *last = output, *next;
+	size_t length = strlen(program);
+
+	for (const char *line = output; *line; line = next) {
+		next = line + strcspn(line, "\n");
+		next += *next == '\n';
+		if (strspn(line, " \t\r\n") >= (size_t)(next - line))
+			continue;
+		last = line;
+		if (strncmp(line, program, length) == 0 && strncmp(line + length, ": ", 2) == 0)
+			named = line + length + 2;
+	}
+	return line_at(named ? named : last, buffer, size);
 }

@@ -38,7 +38,10 @@ int tool_run(const char *const *argv, enum tool_progress progress, const char *p
 
 void tool_result_free(struct tool_result *result);
 
-/* The last line of the output with something in it, for messages. */
-const char *tool_last_line(const struct tool_result *result, char *buffer, size_t size);
+/*
+ * Why it failed, for messages: the last line that PROGRAM begins with its own
+ * name (without that), else the last line with something in it.
+ */
+const char *tool_reason(const struct tool_result *result, const char *program, char *buffer, size_t size);
 
 #endif

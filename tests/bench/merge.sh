@@ -1,18 +1,19 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-3.0-or-later
-# merge.sh [--json] [--runs N] [PROGRAM]: what the safety of a merge costs.  On
+# merge.sh [--json] [--cold] [--runs N] [PROGRAM]: what the safety of a merge costs.  On
 # the story image: the bare sequence of e2fsprogs' programs on the filesystem as
 # a file of its final size, against `diskwright merge`, alternately, medians.
 # Needs about 3 GB in $TMPDIR, and strace for the bytes written.
 set -euo pipefail
 export LC_ALL=C PATH="$PATH:/usr/sbin:/sbin"
 tests=$(cd "$(dirname "$0")/.." && pwd)
-json= runs=3 program=$tests/../build/diskwright
+json= cold= runs=3 program=$tests/../build/diskwright
 while [ $# -gt 0 ]; do
 	case $1 in
 	--json)	json=1;;
+	--cold)	cold=1;;
 	--runs)	runs=$2; shift;;
-	-*)	echo "usage: merge.sh [--json] [--runs N] [PROGRAM]" >&2; exit 2;;
+	-*)	echo "usage: merge.sh [--json] [--cold] [--runs N] [PROGRAM]" >&2; exit 2;;
 	*)	program=$1;;
 	esac
 	shift
@@ -32,7 +33,17 @@ read -r start _ < <("$tests/images/imagetool" part story.img 6)
 read -r start7 length7 < <("$tests/images/imagetool" part story.img 7)
 "$tests/images/imagetool" copy story.img "$start" $((start7 + length7 - start)) home.story
 
-fresh() { rm -f home.img disk.img disk.img.dwj; cp --sparse=always home.story home.img; cp --sparse=always story.img disk.img; sync -f .; }
+fresh() { rm -f home.img disk.img disk.img.dwj; cp --sparse=always home.story home.img; cp --sparse=always story.img disk.img; sync -f .; [ -z "$cold" ] || uncache home.img disk.img; }
+
+# A disk that nobody has read is not in the page cache.  (A tmpfs cannot show that.)
+uncache() {
+	python3 - "$@" <<-'PY'
+	import os, sys
+	for name in sys.argv[1:]:
+	    os.posix_fadvise(os.open(name, os.O_RDONLY), 0, 0, os.POSIX_FADV_DONTNEED)
+	PY
+}
+
 bare=(sh bare)
 ours=("$program" merge disk.img:6 --absorb 7 --yes)
 

@@ -323,6 +323,23 @@ static void names_a_wrong_checksum(void **state)
 	assert_non_null(strstr(refusal(&report), "not an ext2"));
 }
 
+/* What libext2fs itself refuses to open is refused here, and each of these is. */
+static void refuses_what_contradicts_itself(void **state)
+{
+	static const struct { unsigned at; uint32_t value; unsigned length; } fields[] = {
+		{ 0, 0, 4 }, { 4, 0xffffffff, 4 }, { 24, 7, 4 }, { 24, 0x40, 4 }, { 32, 0, 4 }, { 32, 1, 4 },
+		{ 40, 0, 4 }, { 88, 0, 2 }, { 88, 3, 2 }, { 88, 0xffff, 2 },
+	};
+	struct dw_report report = { 0 };
+
+	for (size_t i = 0; i < sizeof(fields) / sizeof(fields[0]); i++) {
+		make_fs(16, "-t ext3 -b 1024");
+		image_write(IMAGE, &fields[i].value, fields[i].length, EXTFS_SUPER_OFFSET + fields[i].at);
+		assert_int_not_equal(image_run("dumpe2fs -h " IMAGE " >/dev/null 2>&1"), 0);
+		assert_non_null(strstr(refusal(&report), "contradicts itself"));
+	}
+}
+
 static uint64_t next_random(uint64_t *seed)
 {
 	*seed ^= *seed << 13;
@@ -434,6 +451,7 @@ int main(void)
 		cmocka_unit_test(knows_mke2fs_journal_sizes),
 		cmocka_unit_test(a_guard_keeps_the_tools_away),
 		cmocka_unit_test(names_a_wrong_checksum),
+		cmocka_unit_test(refuses_what_contradicts_itself),
 		cmocka_unit_test(survives_mutations),
 		cmocka_unit_test(survives_damaged_metadata),
 	};

@@ -47,8 +47,17 @@ static void both_outputs_are_captured_in_order(void **state)
 	assert_int_equal(run_shell("echo one; echo two >&2; printf 'a\\000b\\n \\n'", NULL), 0);
 	assert_string_equal(result.output, "one\ntwo\na b\n \n");
 	assert_int_equal(result.length, strlen(result.output));
-	assert_string_equal(tool_last_line(&result, line, sizeof(line)), "a b");
-	assert_string_equal(tool_last_line(&(struct tool_result){ 0 }, line, sizeof(line)), "");
+	assert_string_equal(tool_reason(&result, "sh", line, sizeof(line)), "a b");
+	assert_string_equal(tool_reason(&(struct tool_result){ 0 }, "sh", line, sizeof(line)), "");
+}
+
+static void the_reason_is_what_the_program_says_of_itself(void **state)
+{
+	char line[32];
+
+	assert_int_equal(run_shell("echo 'fsck: one'; echo 'fsck: two '; echo 'try fsck: -b'; echo ' or -c'", NULL), 0);
+	assert_string_equal(tool_reason(&result, "fsck", line, sizeof(line)), "two");
+	assert_string_equal(tool_reason(&result, "fsc", line, sizeof(line)), " or -c");
 }
 
 static void long_output_is_cut_in_the_middle(void **state)
@@ -280,6 +289,7 @@ int main(void)
 		cmocka_unit_test_teardown(exit_status_is_handed_back, forget),
 		cmocka_unit_test_teardown(signal_is_128_and_its_number, forget),
 		cmocka_unit_test_teardown(both_outputs_are_captured_in_order, forget),
+		cmocka_unit_test_teardown(the_reason_is_what_the_program_says_of_itself, forget),
 		cmocka_unit_test_teardown(long_output_is_cut_in_the_middle, forget),
 		cmocka_unit_test_teardown(missing_program_is_named, forget),
 		cmocka_unit_test_teardown(too_many_arguments_are_not_dropped, forget),
