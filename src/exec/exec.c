@@ -300,7 +300,12 @@ static int backward(struct run *run, bool flag)
 	case JOURNAL_SEALED:
 		return drop_sealed(run);
 	case JOURNAL_FINALIZING:
-		r = finish_forward(run);
+		/* Not forward for one who wants to go back, and then cannot. */
+		r = verify_frames(run, FRAME_PREIMAGE, 1, h->steps);
+		if (r == 0)
+			r = verify_frames(run, FRAME_DATA, 1, h->steps);
+		if (r == 0)
+			r = finish_forward(run);
 		return r < 0 ? r : undo(run, flag);
 	case JOURNAL_DONE:
 		return undo(run, flag);

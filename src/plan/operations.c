@@ -104,8 +104,6 @@ static int target_find(struct dw_plan *plan, int number, struct target *t)
 	if (t->is_ext)
 		r = extfs_read(window, &t->ext, plan->report);
 	device_close(window);
-	if (r == 0 && t->is_ext)
-		r = layout_find_strays(plan->view, &plan->table, refuse_twin, &(struct twin){ plan, t });
 	return r;
 }
 
@@ -153,7 +151,7 @@ static int preflight_ext(struct dw_plan *plan, const struct target *t, bool resi
 		return refuse_feature(plan, t, "uses bigalloc, which resize2fs does not resize safely", NULL);
 	if (shrinks && e->stable_inodes)
 		return refuse_feature(plan, t, "has stable_inodes: it can grow, not shrink", NULL);
-	return 0;
+	return layout_find_strays(plan->view, &plan->table, refuse_twin, &(struct twin){ plan, t });
 }
 
 /* Its size must fit what it is in; growing is the remedy where it does not. */
